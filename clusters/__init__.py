@@ -1,0 +1,1 @@
+"""Where a candidate runs: cluster providers and what they need (processes, credentials, the API facade)."""
