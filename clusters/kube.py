@@ -6,16 +6,20 @@ The only module that imports `kubernetes`. A resource is named as in its URL: `p
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import urllib3
 from kubernetes import client, config
+from kubernetes.utils import parse_quantity
 
 Json = dict[str, Any]
 Body = Json | list[Json]
 PatchKind = Literal["merge", "strategic", "json"]
+
+__all__ = ["ApiError", "ApiUnreachable", "Body", "Json", "Kube", "Listed", "WatchStream", "parse_quantity", "path_of"]
 
 # Seconds. Every request ends: a hung API server must not hang the suite.
 REQUEST_TIMEOUT = 30.0
@@ -156,32 +160,21 @@ class Kube:
             content_type="application/apply-patch+yaml", query={"fieldManager": "unreserve", "force": "true"},
         )  # fmt: skip
 
-    def watch(self, resource: str, resource_version: str, *, seconds: int, idle: float) -> Iterator[Json]:
-        """Yield raw watch events (`type`, `object`) after `resource_version`, bookmarks included.
+    def watch(self, resource: str, resource_version: str, *, seconds: int, idle: float) -> "WatchStream":
+        """Open a watch for everything after `resource_version`, bookmarks included.
 
         The server ends the stream after `seconds`; a connection silent for `idle` seconds counts as lost.
 
         Raises:
             ApiError: 410 where the version is too old to start from; inside a stream it is an event of type ERROR.
-            ApiUnreachable: the connection broke.
         """
         query = {
             "watch": "true", "resourceVersion": resource_version, "allowWatchBookmarks": "true",
             "timeoutSeconds": str(seconds),
         }  # fmt: skip
-        answer = self.request("GET", path_of(resource), query=query, timeout=(REQUEST_TIMEOUT, idle))
-        try:
-            buffered = b""
-            for chunk in answer.stream(amt=65536):
-                *lines, buffered = (buffered + chunk).split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        yield json.loads(line)
-        except (urllib3.exceptions.HTTPError, OSError, json.JSONDecodeError) as error:
-            raise ApiUnreachable(f"watch {resource}: {error}") from error
-        finally:
-            answer.close()
-            answer.release_conn()
+        return WatchStream(
+            resource, self.request("GET", path_of(resource), query=query, timeout=(REQUEST_TIMEOUT, idle))
+        )
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -206,6 +199,36 @@ class Kube:
         if kind not in self._kinds[version]:
             raise ApiError(404, "NotFound", f"the server serves no kind {kind} in {version}")
         return self._kinds[version][kind]
+
+
+class WatchStream:
+    """One open watch: iterate over its raw events (`type`, `object`); `close` from any thread ends the iteration."""
+
+    def __init__(self, resource: str, answer: urllib3.BaseHTTPResponse) -> None:
+        self._resource, self._answer, self._closed = resource, answer, False
+
+    def __iter__(self) -> Iterator[Json]:
+        """Yield events until the server ends the stream.
+
+        Raises:
+            ApiUnreachable: the connection broke, fell silent or carried something that is not JSON.
+        """
+        buffered = b""
+        try:
+            for chunk in self._answer.stream(amt=65536):
+                *lines, buffered = (buffered + chunk).split(b"\n")
+                yield from (json.loads(line) for line in lines if line.strip())
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
+            if not self._closed:
+                raise ApiUnreachable(f"watch {self._resource}: {error}") from error
+        finally:
+            self._answer.close()
+
+    def close(self) -> None:
+        """Cut the connection; a reader blocked on it wakes up."""
+        self._closed = True
+        with suppress(ValueError, OSError, RuntimeError):
+            self._answer.shutdown()
 
 
 def path_of(

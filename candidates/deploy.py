@@ -1,0 +1,473 @@
+"""Bringing a candidate up as processes of this machine, and reading what it says about itself."""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+
+from candidates import document, placeholders
+from candidates.descriptor import Descriptor, Endpoint, ProcessSection, RenderedFile
+from candidates.loopback import Loopback, Unreachable, is_free, listens
+from candidates.patch import Json
+from clusters.kube import ApiError, ApiUnreachable, Kube
+from clusters.processes import ExitedEarly, Process, Supervisor, free_port
+from clusters.provider import SYSTEM_NAMESPACE, Cluster, Identity, ProviderError
+
+# Starts with new ports before giving up: each loses its port only to somebody who took it in between.
+ATTEMPTS = 5
+# Seconds that a process without a readiness probe must stay alive: time enough to refuse its arguments.
+SETTLE = 0.5
+# Seconds for a port to become free, and for a new CRD to be served.
+PORT_RELEASE = 5.0
+CRD_SERVED = 15.0
+# Seconds between two looks at either.
+POLL = 0.05
+# Seconds for `--version`.
+VERSION_TIMEOUT = 15.0
+
+READER_ROLE: Json = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "unreserve-configz-reader"},
+    "rules": [{"nonResourceURLs": ["/configz"], "verbs": ["get"]}],
+}
+READER_ROLES = (
+    {"kind": "ClusterRole", "name": "system:monitoring"},  # the API server makes it: get /metrics and health
+    {"kind": "ClusterRole", "name": "unreserve-configz-reader"},
+)
+
+
+class DeployError(Exception):
+    """The candidate cannot be brought up or down. The text names the process, what happened and its log."""
+
+
+class ScrapeError(Exception):
+    """An endpoint that the descriptor declares gave no answer, or another one than 200."""
+
+
+class PortTaken(Exception):
+    """A process lost its port to somebody between the choice and the start."""
+
+
+class Deployed:
+    """A candidate that runs. Made by `deploy`.
+
+    Attributes:
+        descriptor: what was deployed, as it is for this Kubernetes version.
+        scheduler_names: values of `spec.schedulerName` that it serves.
+        identities: ServiceAccount of each process, by the process's name.
+        processes: running program of each process, by name, in the order of their start.
+        ports: number of each port, by name.
+        absent: optional processes that did not come up, with the reason.
+        digest: `sha256:...` over programs and configuration; the same wherever the same bytes are tested.
+        version: declared version.
+    """
+
+    def __init__(
+        self, descriptor: Descriptor, cluster: Cluster, supervisor: Supervisor, workdir: Path, logs: Path
+    ) -> None:
+        self.descriptor = descriptor
+        self.scheduler_names = descriptor.scheduler_names
+        self._cluster, self._supervisor = cluster, supervisor
+        self._workdir, self._logs = workdir, logs
+        self._sections = {section.name: section for section in descriptor.deployment.processes}
+        self._programs = {name: self._program(section) for name, section in self._sections.items()}
+        self.version = placeholders.expand(descriptor.identity.version, self._lookup())
+        self.digest = self._digest()
+        self.identities: dict[str, Identity] = {}
+        self.processes: dict[str, Process] = {}
+        self.ports: dict[str, int] = {}
+        self.absent: dict[str, str] = {}
+        self._reader: Identity | None = None
+        self._web: dict[tuple[str, str], Loopback] = {}
+        self._ended: list[tuple[str, int]] = []
+
+    @property
+    def usernames(self) -> tuple[str, ...]:
+        """API usernames of its processes, in the order of their start."""
+        return tuple(identity.username for identity in self.identities.values())
+
+    @property
+    def username(self) -> str:
+        """API username of the process that binds Pods."""
+        return self.identities[self.descriptor.deployment.binder or next(iter(self.identities))].username
+
+    @functools.cached_property
+    def reported_version(self) -> str | None:
+        """First line that the binding process's program prints for `versionArgs`; None where it declares none."""
+        section = self._sections[self.descriptor.deployment.binder or next(iter(self._sections))]
+        if not section.version_args:
+            return None
+        command = [str(self._programs[section.name]), *self._expanded(section, section.command[1:])]
+        try:
+            printed = subprocess.run(
+                [*command, *section.version_args], check=False, timeout=VERSION_TIMEOUT, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self._workdir, env=_environment(self._workdir),
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return next(iter(printed.stdout.decode(errors="replace").splitlines()), None)
+
+    def metrics(self) -> str | None:
+        """Return what the metrics endpoint says now, as Prometheus text; None where the descriptor declares none.
+
+        Raises:
+            ScrapeError: it gave no answer, or refused.
+        """
+        endpoint = self.descriptor.observe.metrics
+        return self._read(endpoint).decode(errors="replace") if endpoint else None
+
+    def config(self) -> Json | None:
+        """Return the effective configuration it serves; None where the descriptor declares no endpoint for it.
+
+        Raises:
+            ScrapeError: it gave no answer, refused, or sent no JSON object.
+        """
+        endpoint = self.descriptor.observe.config
+        if not endpoint:
+            return None
+        try:
+            served = json.loads(self._read(endpoint))
+            found: Json = served.get("componentconfig", served)
+        except (ValueError, AttributeError) as error:
+            raise ScrapeError(f"{endpoint.path} of {self.descriptor.identity.name} is no JSON object") from error
+        return found
+
+    def health(self) -> dict[str, int | None]:
+        """Return the HTTP status of each health path now; None where there is no answer."""
+        answers: dict[str, int | None] = {}
+        for endpoint in self.descriptor.observe.health:
+            try:
+                answers[endpoint.path] = self._get(endpoint)[0]
+            except Unreachable:
+                answers[endpoint.path] = None
+        return answers
+
+    def exits(self) -> list[tuple[str, int]]:
+        """Return name and exit code (negative for a signal) of every process that ended without being stopped."""
+        now = [(name, process.poll()) for name, process in self.processes.items()]
+        return [*self._ended, *((name, code) for name, code in now if code is not None)]
+
+    def start(self) -> None:
+        """Start every process in order and wait until each is ready. Called by `deploy`.
+
+        Raises:
+            DeployError: a required process did not come up; those before it are stopped again.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                if not self.ports:
+                    self._choose_ports()
+                    self._set_up()
+                for section in self._sections.values():
+                    self._start(section)
+            except PortTaken as taken:
+                self.stop()
+                self._ended.clear()
+                self.ports, lost = {}, taken
+            except BaseException:
+                with contextlib.suppress(DeployError):
+                    self.stop()
+                raise
+            else:
+                return
+        raise DeployError(f"{ATTEMPTS} starts lost their port to other programs: {lost}")
+
+    def stop(self) -> dict[str, int]:
+        """Stop every process, the last one first, and see its ports freed. Idempotent.
+
+        Returns:
+            The exit code of each process; -9 where it had to be killed.
+
+        Raises:
+            DeployError: a port is still taken.
+        """
+        self._ended = self.exits()
+        running, self.processes = self.processes, {}
+        codes = {name: _stopped(process, self._sections[name]) for name, process in reversed(running.items())}
+        deadline = time.monotonic() + PORT_RELEASE
+        for name in codes:
+            for port in self._sections[name].ports:
+                while not is_free(self.ports[port]):
+                    if time.monotonic() > deadline:
+                        raise DeployError(f"{name} has ended, but its port {self.ports[port]} ({port}) is still taken")
+                    time.sleep(POLL)
+        return codes
+
+    def restart(self) -> None:
+        """Stop and start all processes, with the same identities and, if they are still free, the same ports.
+
+        Raises:
+            DeployError: as from `stop` and `start`.
+        """
+        self.stop()
+        self.start()
+
+    def _choose_ports(self) -> None:
+        for section in self._sections.values():
+            for name, fixed in section.ports.items():
+                if fixed and not is_free(fixed):
+                    raise DeployError(
+                        f"{section.name}: port {fixed} ({name}) is taken; stop what listens there, "
+                        f"or give the program another one ({self.descriptor.path})"
+                    )
+                self.ports[name] = fixed or free_port()
+
+    def _set_up(self) -> None:
+        """Make identities and setup objects."""
+        observe = self.descriptor.observe
+        if any(each and each.auth == "token" for each in (observe.metrics, observe.config, *observe.health)):
+            self._apply(READER_ROLE, "the reader's role")
+            self._reader = self._cluster.identity("metrics-reader", roles=READER_ROLES)
+        for index, step in enumerate(self.descriptor.setup):
+            where = f"{self.descriptor.path}: setup[{index}]"
+            if step.object is not None:
+                self._apply(placeholders.expand_all(step.object, self._lookup()), where)
+            else:
+                for each in document.read_all(self.descriptor.folder / str(step.file)):
+                    self._apply(each.data, f"{where} ({step.file})")
+        for name, section in self._sections.items():
+            roles = [role.model_dump(exclude_none=True) for role in section.roles]
+            self.identities[name] = self._cluster.identity(f"{self.descriptor.identity.name}-{name}", roles=roles)
+
+    def _apply(self, manifest: Json, where: str) -> None:
+        described = f"{manifest['kind']} {manifest['metadata']['name']}"
+        deadline = time.monotonic() + CRD_SERVED
+        while True:
+            try:
+                self._kube.apply(manifest)
+            except ApiUnreachable as error:
+                raise DeployError(f"{where}: {described}: {error}") from error
+            except ApiError as error:
+                # A kind of a CRD that was applied just now is served a moment later.
+                if error.status != 404 or "." not in manifest["apiVersion"] or time.monotonic() > deadline:  # noqa: PLR2004
+                    raise DeployError(f"{where}: {described} is refused: {error}") from error
+                time.sleep(POLL)
+            else:
+                return
+
+    @functools.cached_property
+    def _kube(self) -> Kube:
+        return Kube(self._cluster.kubeconfig)
+
+    def _start(self, section: ProcessSection) -> None:
+        try:
+            folder = _private(self._workdir / section.name)
+            for name, file in section.files.items():
+                _write(folder / name, placeholders.expand(self._template(file), self._lookup(section)))
+            argv = [str(self._programs[section.name]), *self._expanded(section, (*section.command[1:], *section.args))]
+            env = dict(zip(section.env, self._expanded(section, tuple(section.env.values())), strict=True))
+            cwd = Path(self._expanded(section, (section.working_dir,))[0])
+            log = self._logs / f"{section.name}.log"
+            written = log.stat().st_size if log.exists() else 0
+            process = self._supervisor.start(section.name, argv, env=_environment(folder) | env, cwd=cwd, log=log)
+        except (OSError, placeholders.UnknownPlaceholder) as error:
+            raise DeployError(f"{section.name} cannot be started: {error} ({self.descriptor.path})") from error
+        self.processes[section.name] = process
+        for scheme, port in [key for key in self._web if key[1] in section.ports]:
+            del self._web[scheme, port]
+        try:
+            self._wait_until_ready(section, process)
+        except (ExitedEarly, TimeoutError) as error:
+            if _lost_port(log, written) and None in section.ports.values():
+                raise PortTaken(section.name) from error
+            if section.required:
+                raise DeployError(f"{error}\n    described in {self.descriptor.path}") from error
+            self.absent[section.name] = str(error)
+            _stopped(self.processes.pop(section.name), section)
+
+    def _wait_until_ready(self, section: ProcessSection, process: Process) -> None:
+        if probe := section.readiness:
+            at, web = self.ports[probe.port], Loopback(probe.scheme, self.ports[probe.port])
+
+            def ready() -> bool:
+                if not listens(process.pid, at):
+                    return False
+                try:
+                    return probe.scheme == "tcp" or web.get(probe.path)[0] == 200  # noqa: PLR2004
+                except Unreachable:
+                    return False
+
+            process.wait_until(ready, probe.timeout, f"ready ({probe.scheme} {probe.path} on port {at})")
+        settled = time.monotonic() + max(section.warm_up, 0.0 if probe else SETTLE)
+        process.wait_until(lambda: time.monotonic() >= settled, float("inf"))
+
+    def _get(self, endpoint: Endpoint) -> tuple[int, bytes]:
+        key = endpoint.scheme, endpoint.port
+        if key not in self._web:
+            owner = next(name for name, section in self._sections.items() if endpoint.port in section.ports)
+            if owner not in self.processes or not listens(self.processes[owner].pid, self.ports[endpoint.port]):
+                raise Unreachable(f"{owner} does not listen on its port {endpoint.port}")
+            self._web[key] = Loopback(endpoint.scheme, self.ports[endpoint.port])
+        return self._web[key].get(endpoint.path, _token(self._reader) if endpoint.auth == "token" else None)
+
+    def _read(self, endpoint: Endpoint) -> bytes:
+        try:
+            status, body = self._get(endpoint)
+        except Unreachable as error:
+            raise ScrapeError(str(error)) from error
+        if status != 200:  # noqa: PLR2004
+            hint = "; is `auth: token` missing, or --authorization-kubeconfig?" if status in (401, 403) else ""
+            raise ScrapeError(f"{endpoint.path} of {self.descriptor.identity.name} answers {status}{hint}")
+        return body
+
+    def _program(self, section: ProcessSection) -> Path:
+        """Find the program of a process: a component, a path (from the descriptor's folder), or a name on PATH."""
+        written = self._expanded(section, section.command[:1])[0]
+        found = str(self.descriptor.folder / written) if "/" in written else shutil.which(written)
+        if not found or not os.access(found, os.X_OK) or not Path(found).is_file():
+            what = f"{found} is no program" if found else f"there is no program {written!r} on PATH"
+            raise DeployError(f"{section.name}: {what}; build it, or correct `command` in {self.descriptor.path}")
+        return Path(found)
+
+    def _expanded(self, section: ProcessSection, templates: tuple[str, ...]) -> list[str]:
+        return [placeholders.expand(each, self._lookup(section)) for each in templates]
+
+    def _lookup(self, section: ProcessSection | None = None) -> placeholders.Lookup:
+        """Return what placeholders stand for, inside a process or outside of any."""
+        version = self._cluster.kubernetes
+        known: dict[str, Callable[[str], str]] = {
+            "kubernetes.version": lambda _: version,
+            "kubernetes.minor": lambda _: ".".join(version.removeprefix("v").split(".")[:2]),
+            "scheduler-name": lambda _: self.scheduler_names[0],
+            "namespace": lambda _: SYSTEM_NAMESPACE,
+            "port": lambda name: str(self.ports[name]),
+        }
+        if section:
+            process = section.name
+            gates = self.descriptor.control_plane.feature_gates
+            known |= {
+                "kubeconfig": lambda _: str(self.identities[process].kubeconfig),
+                "server": lambda _: str(_kubeconfig(self.identities[process])["clusters"][0]["cluster"]["server"]),
+                "feature-gates": lambda _: ",".join(f"{gate}={json.dumps(on)}" for gate, on in gates.items()),
+                "workdir": lambda _: str(self._workdir / process),
+                "folder": lambda _: str(self.descriptor.folder),
+                "file": lambda name: str(self._workdir / process / name),
+                "component": lambda name: str(self._cluster.binary(name)),
+            }
+
+        def value(placeholder: str) -> str:
+            kind, _, argument = placeholder.partition(":")
+            return known[kind](argument)
+
+        return value
+
+    def _template(self, file: RenderedFile) -> str:
+        return (
+            file.content if file.content is not None else document.read_text(self.descriptor.folder / str(file.source))
+        )
+
+    def _digest(self) -> str:
+        """Digest programs and configuration as written: ports, paths and tokens are placeholders there."""
+        described = []
+        for section in self._sections.values():
+            files = {name: self._template(file) for name, file in section.files.items()}
+            texts = [*section.command, *section.args, *section.env.values(), *files.values()]
+            described.append({
+                "name": section.name,
+                "command": section.command,
+                "args": section.args,
+                "env": section.env,
+                "files": files,
+                "programs": [_sha256(path) for path in self._files_behind(section, texts)],
+            })  # fmt: skip
+        setup = [
+            step.object if step.object is not None else _sha256(self.descriptor.folder / str(step.file))
+            for step in self.descriptor.setup
+        ]
+        whole = json.dumps({"processes": described, "setup": setup}, sort_keys=True)
+        return f"sha256:{hashlib.sha256(whole.encode()).hexdigest()}"
+
+    def _files_behind(self, section: ProcessSection, texts: list[str]) -> Iterator[Path]:
+        """Yield the program and every further program or file that the configuration hands to it."""
+        yield self._programs[section.name]
+        for text in texts[1:]:
+            for name in placeholders.names(text):
+                if name and name.startswith("component:"):
+                    yield self._cluster.binary(name.removeprefix("component:"))
+            own = self.descriptor.folder / text.removeprefix("$(folder)/")
+            if text.startswith("$(folder)/") and own.is_file():
+                yield own
+
+
+def deploy(descriptor: Descriptor, cluster: Cluster, supervisor: Supervisor, workdir: Path, logs: Path) -> Deployed:
+    """Bring a candidate up and wait until it is ready.
+
+    `workdir` is made private (0700) and gets what is rendered (0600); `logs` gets one log a process.
+
+    Raises:
+        DescriptorError: it is not made for this Kubernetes version.
+        ProviderError: it wants something that this provider cannot do.
+        DeployError: a program is missing, a setup object is refused, or a required process does not come up.
+    """
+    descriptor = descriptor.require_kubernetes(cluster.kubernetes)
+    for wanted, field in (
+        (descriptor.deployment.manifests is not None, "deployment.manifests"),
+        (descriptor.webhooks.need == "required", "webhooks.need: required"),
+    ):
+        if wanted:
+            raise ProviderError(
+                f"{descriptor.path}: {field}: the provider {cluster.provider} cannot deploy this yet; "
+                "describe the candidate by deployment.processes, without webhooks"
+            )
+    deployed = Deployed(descriptor, cluster, supervisor, _private(workdir), logs)
+    deployed.start()
+    return deployed
+
+
+def _stopped(process: Process, section: ProcessSection) -> int:
+    """Stop one process as its descriptor says."""
+    if section.stop.signal == "SIGTERM":
+        return process.stop(section.stop.grace)
+    process.signal(signal.Signals[section.stop.signal])
+    with contextlib.suppress(TimeoutError):
+        process.wait(section.stop.grace)
+    return process.stop(0)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Return what a process gets unasked: nothing of the runner's but PATH."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home)}
+
+
+def _private(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def _write(file: Path, text: str) -> None:
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as output:
+        output.write(text)
+
+
+def _lost_port(log: Path, since: int) -> bool:
+    """Whether the log, from a byte on, says so, in the spelling of Go or of Python."""
+    with log.open("rb") as file:
+        file.seek(since)
+        return b"address already in use" in file.read().lower()
+
+
+def _kubeconfig(identity: Identity) -> Json:
+    parsed: Json = yaml.safe_load(identity.kubeconfig.read_text(encoding="utf-8"))
+    return parsed
+
+
+def _token(identity: Identity | None) -> str:
+    assert identity  # made before any endpoint that wants it
+    return str(_kubeconfig(identity)["users"][0]["user"]["token"])
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

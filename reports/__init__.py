@@ -1,0 +1,1 @@
+"""What is said about a run: the run record, and the reports that are drawn from it and from nothing else."""

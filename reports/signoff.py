@@ -1,0 +1,206 @@
+"""The sign-off page: one self-contained HTML file without a script, drawn from the record and the histories."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports import picture, wording
+from reports.picture import Picture
+from reports.record import (
+    DeviationState,
+    Record,
+    Requirement,
+    RunVerdict,
+    Scenario,
+    Verdict,
+    write_private,
+)
+
+PAGE: Final = "signoff.html"
+# Bytes. Pictures beyond it are left out of the page: it must open anywhere and travel by mail.
+BUDGET: Final = 1_800_000
+MESSAGE: Final = 4000
+
+PHASES: Final = {"arrange": "arrange", "break": "break", "check": "check", "conclude": "conclude"}
+KINDS: Final = {
+    "pending": "pending",
+    "gated": "gated",
+    "unschedulable": "unschedulable",
+    "refused-by-error": "scheduler error",
+    "bound": "bound",
+    "running": "running",
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "terminating": "terminating",
+    "ready": "ready",
+    "not-ready": "not ready",
+    "cordoned": "cordoned",
+    "alive": "process alive",
+    "ended": "process ended",
+    "accepted": "binding accepted",
+    "refused": "binding refused",
+    "unanswered": "binding not answered",
+    "created": "created",
+    "changed": "changed",
+    "signalled": "signalled",
+    "deleted": "deleted",
+}
+MARKS: Final = {"accepted", "refused", "unanswered", "created", "changed", "signalled", "deleted"}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One scenario with its picture, or with why there is none."""
+
+    anchor: str
+    scenario: Scenario
+    title: str
+    picture: Picture | None
+    svg: Markup
+    note: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One requirement with its scenarios."""
+
+    anchor: str
+    row: Requirement
+    blocks: bool
+    scenarios: list[Drawn]
+
+
+def page(record: Record, load: Callable[[str], Iterator[picture.Json]]) -> str:
+    """Return the page. `load` yields the history at a path of the record, or raises OSError or ValueError."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "seconds": wording.seconds,
+        "moment": wording.moment,
+        "shell": shlex.join,
+        "gib": lambda count: f"{count / 2**30:.1f} GiB",
+        "cut": lambda text: text if len(text) <= MESSAGE else text[:MESSAGE] + "\n[cut here; the record has the rest]",
+    }
+    environment.globals |= {
+        "GLYPHS": wording.GLYPHS,
+        "WORDS": wording.WORDS,
+        "KINDS": KINDS,
+        "MARKS": MARKS,
+        "layout": picture,
+        "cause": wording.cause,
+        "measured": wording.measured,
+        "lasted": wording.lasted,
+    }
+    sections = _sections(record, load, environment)
+    by_id = {section.row.id: section for section in sections}
+    return environment.get_template(PAGE).render(
+        record=record,
+        headline=wording.headline(record),
+        not_signable=_not_signable(record),
+        sections=sections,
+        families=_families(sections),
+        blockers=[by_id[row.id] for row in record.blockers()],
+        absent=[section for section in sections if section.row.verdict in (Verdict.SKIPPED, Verdict.NOT_SUPPORTED)],
+        deviations=sorted(record.deviations, key=lambda one: list(DeviationState).index(one.state)),
+        tally=_tally(record),
+        found_in={
+            section.row.id: {one.scenario.name: one.anchor for one in section.scenarios if not one.scenario.found_in}
+            for section in sections
+        },
+    )
+
+
+def write(directory: Path, record: Record) -> None:
+    """Draw the page of the record in `directory`."""
+
+    def load(relative: str) -> Iterator[picture.Json]:
+        path = (directory / relative).resolve()
+        if not path.is_relative_to(directory.resolve()):
+            raise ValueError(f"{relative}: outside of the results")
+        return picture.lines(path)
+
+    write_private(directory / PAGE, page(record, load))
+
+
+def _sections(record: Record, load: Callable[[str], Iterator[picture.Json]], environment: Environment) -> list[Section]:
+    """Draw what blocks first, so that it is the good ones that a full page leaves out."""
+    blocking = {row.id for row in record.blockers()}
+    anchors: set[str] = set()
+    sections = [Section(_anchor(row.id, anchors), row, row.id in blocking, []) for row in record.requirements]
+    spent = 0
+    for section in sorted(sections, key=lambda one: not one.blocks):
+        for scenario in section.row.scenarios:
+            anchor = _anchor(f"{section.anchor}.{scenario.name}.{scenario.iteration}", anchors)
+            drawn, svg, note = _picture(scenario, load, environment)
+            if spent + len(svg.encode()) > BUDGET:
+                drawn, svg, note = None, Markup(), "not drawn: the page would become too large; the history has it all"
+            spent += len(svg.encode())
+            section.scenarios.append(Drawn(anchor, scenario, wording.title(scenario), drawn, svg, note))
+    return sections
+
+
+def _picture(
+    scenario: Scenario, load: Callable[[str], Iterator[picture.Json]], environment: Environment
+) -> tuple[Picture | None, Markup, str]:
+    if scenario.found_in or not scenario.history:
+        return None, Markup(), ""
+    try:
+        drawn = picture.draw(load(scenario.history), scenario.steps)
+    except OSError as problem:
+        return None, Markup(), f"no picture: {problem.strerror}: {scenario.history}"
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        # A history is evidence that a crash may have left half written: its picture must not cost the whole page.
+        return None, Markup(), f"no picture: {scenario.history}: {type(problem).__name__}: {problem}"
+    return drawn, Markup(environment.get_template("picture.svg").render(p=drawn)), ""  # noqa: S704 - autoescaped
+
+
+def _not_signable(record: Record) -> list[str]:
+    reasons = []
+    if record.verdict is RunVerdict.INTERRUPTED:
+        reasons.append("The run was interrupted: what follows is what had been recorded by then.")
+    elif record.verdict is not RunVerdict.SUCCESS:
+        reasons.append(f"The verdict is {record.verdict}.")
+    if record.selection == "filtered":
+        reasons.append(f"Only a selection was run: {record.select or 'see the command'}.")
+    return reasons
+
+
+def _tally(record: Record) -> list[tuple[str, list[tuple[Verdict, int]]]]:
+    """Return the number of requirements for each level and verdict, the gravest first."""
+    return [
+        (level, [(verdict, count) for verdict in reversed(Verdict) if (count := _number(record, level, verdict))])
+        for level in ("core", "extended")
+        if any(row.level == level for row in record.requirements)
+    ]
+
+
+def _families(sections: list[Section]) -> dict[str, list[Section]]:
+    families: dict[str, list[Section]] = {}
+    for section in sections:
+        families.setdefault(wording.family(section.row.id), []).append(section)
+    return families
+
+
+def _number(record: Record, level: str, verdict: Verdict) -> int:
+    return sum(row.level == level and row.verdict is verdict for row in record.requirements)
+
+
+def _anchor(text: str, taken: set[str]) -> str:
+    """Return a stable anchor made of `text`, whatever that holds."""
+    base = re.sub(r"[^A-Za-z0-9.-]+", "-", re.sub(r"\btest_", "", text)).strip("-.") or "x"
+    anchor, number = base, 2
+    while anchor in taken:
+        anchor, number = f"{base}-{number}", number + 1
+    taken.add(anchor)
+    return anchor
