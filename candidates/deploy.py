@@ -18,6 +18,7 @@ from candidates import document, placeholders
 from candidates.descriptor import Descriptor, Endpoint, ProcessSection, RenderedFile
 from candidates.loopback import Loopback, Unreachable, is_free, listens
 from candidates.patch import Json
+from clusters.identity import write_private
 from clusters.kube import ApiError, ApiUnreachable, Kube
 from clusters.processes import ExitedEarly, Process, Supervisor, free_port
 from clusters.provider import SYSTEM_NAMESPACE, Cluster, Identity, ProviderError
@@ -171,12 +172,10 @@ class Deployed:
                 for section in self._sections.values():
                     self._start(section)
             except PortTaken as taken:
-                self.stop()
-                self._ended.clear()
+                self._end()
                 self.ports, lost = {}, taken
             except BaseException:
-                with contextlib.suppress(DeployError):
-                    self.stop()
+                self._end()
                 raise
             else:
                 return
@@ -192,8 +191,7 @@ class Deployed:
             DeployError: a port is still taken.
         """
         self._ended = self.exits()
-        running, self.processes = self.processes, {}
-        codes = {name: _stopped(process, self._sections[name]) for name, process in reversed(running.items())}
+        codes = self._end()
         deadline = time.monotonic() + PORT_RELEASE
         for name in codes:
             for port in self._sections[name].ports:
@@ -212,6 +210,10 @@ class Deployed:
         self.stop()
         self.start()
 
+    def _end(self) -> dict[str, int]:
+        running, self.processes, self._web = self.processes, {}, {}
+        return {name: _stopped(process, self._sections[name]) for name, process in reversed(running.items())}
+
     def _choose_ports(self) -> None:
         for section in self._sections.values():
             for name, fixed in section.ports.items():
@@ -223,47 +225,40 @@ class Deployed:
                 self.ports[name] = fixed or free_port()
 
     def _set_up(self) -> None:
-        """Make identities and setup objects."""
-        observe = self.descriptor.observe
-        if any(each and each.auth == "token" for each in (observe.metrics, observe.config, *observe.health)):
-            self._apply(READER_ROLE, "the reader's role")
+        """Apply the setup and make the identities."""
+        if objects := list(self._objects()):
+            with contextlib.closing(Kube(self._cluster.kubeconfig)) as kube:
+                for manifest, where in objects:
+                    _apply(kube, manifest, where)
+        if self._authorised:
             self._reader = self._cluster.identity("metrics-reader", roles=READER_ROLES)
-        for index, step in enumerate(self.descriptor.setup):
-            where = f"{self.descriptor.path}: setup[{index}]"
-            if step.object is not None:
-                self._apply(placeholders.expand_all(step.object, self._lookup()), where)
-            else:
-                for each in document.read_all(self.descriptor.folder / str(step.file)):
-                    self._apply(each.data, f"{where} ({step.file})")
         for name, section in self._sections.items():
             roles = [role.model_dump(exclude_none=True) for role in section.roles]
             self.identities[name] = self._cluster.identity(f"{self.descriptor.identity.name}-{name}", roles=roles)
 
-    def _apply(self, manifest: Json, where: str) -> None:
-        described = f"{manifest['kind']} {manifest['metadata']['name']}"
-        deadline = time.monotonic() + CRD_SERVED
-        while True:
-            try:
-                self._kube.apply(manifest)
-            except ApiUnreachable as error:
-                raise DeployError(f"{where}: {described}: {error}") from error
-            except ApiError as error:
-                # A kind of a CRD that was applied just now is served a moment later.
-                if error.status != 404 or "." not in manifest["apiVersion"] or time.monotonic() > deadline:  # noqa: PLR2004
-                    raise DeployError(f"{where}: {described} is refused: {error}") from error
-                time.sleep(POLL)
-            else:
-                return
+    @property
+    def _authorised(self) -> bool:
+        observe = self.descriptor.observe
+        return any(each and each.auth == "token" for each in (observe.metrics, observe.config, *observe.health))
 
-    @functools.cached_property
-    def _kube(self) -> Kube:
-        return Kube(self._cluster.kubeconfig)
+    def _objects(self) -> Iterator[tuple[Json, str]]:
+        """Yield every object to apply, and where it is written."""
+        if self._authorised:
+            yield READER_ROLE, "for reading /configz"
+        for index, step in enumerate(self.descriptor.setup):
+            where = f"{self.descriptor.path}: setup[{index}]"
+            if step.object is not None:
+                yield placeholders.expand_all(step.object, self._lookup()), where
+            else:
+                for each in document.read_all(self.descriptor.folder / str(step.file)):
+                    yield each.data, f"{where} ({step.file})"
 
     def _start(self, section: ProcessSection) -> None:
         try:
             folder = _private(self._workdir / section.name)
             for name, file in section.files.items():
-                _write(folder / name, placeholders.expand(self._template(file), self._lookup(section)))
+                text = placeholders.expand(self._template(file), self._lookup(section))
+                write_private(folder / name, text.encode())
             argv = [str(self._programs[section.name]), *self._expanded(section, (*section.command[1:], *section.args))]
             env = dict(zip(section.env, self._expanded(section, tuple(section.env.values())), strict=True))
             cwd = Path(self._expanded(section, (section.working_dir,))[0])
@@ -273,8 +268,6 @@ class Deployed:
         except (OSError, placeholders.UnknownPlaceholder) as error:
             raise DeployError(f"{section.name} cannot be started: {error} ({self.descriptor.path})") from error
         self.processes[section.name] = process
-        for scheme, port in [key for key in self._web if key[1] in section.ports]:
-            del self._web[scheme, port]
         try:
             self._wait_until_ready(section, process)
         except (ExitedEarly, TimeoutError) as error:
@@ -424,6 +417,23 @@ def deploy(descriptor: Descriptor, cluster: Cluster, supervisor: Supervisor, wor
     return deployed
 
 
+def _apply(kube: Kube, manifest: Json, where: str) -> None:
+    described = f"{manifest['kind']} {manifest['metadata']['name']}"
+    deadline = time.monotonic() + CRD_SERVED
+    while True:
+        try:
+            kube.apply(manifest)
+        except ApiUnreachable as error:
+            raise DeployError(f"{where}: {described}: {error}") from error
+        except ApiError as error:
+            # A kind of a CRD that was applied just now is served a moment later.
+            if error.status != 404 or "." not in manifest["apiVersion"] or time.monotonic() > deadline:  # noqa: PLR2004
+                raise DeployError(f"{where}: {described} is refused: {error}") from error
+            time.sleep(POLL)
+        else:
+            return
+
+
 def _stopped(process: Process, section: ProcessSection) -> int:
     """Stop one process as its descriptor says."""
     if section.stop.signal == "SIGTERM":
@@ -445,12 +455,6 @@ def _private(folder: Path) -> Path:
     return folder
 
 
-def _write(file: Path, text: str) -> None:
-    file.unlink(missing_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as output:
-        output.write(text)
-
-
 def _lost_port(log: Path, since: int) -> bool:
     """Whether the log, from a byte on, says so, in the spelling of Go or of Python."""
     with log.open("rb") as file:
@@ -469,5 +473,12 @@ def _token(identity: Identity | None) -> str:
 
 
 def _sha256(file: Path) -> str:
+    """Digest a file; big programs only once for as long as they stay the same."""
+    found = file.stat()
+    return _sha256_of(file, found.st_size, found.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=256)
+def _sha256_of(file: Path, size: int, changed: int) -> str:  # noqa: ARG001 - the key of the cache
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

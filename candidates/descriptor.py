@@ -82,6 +82,14 @@ def _signal(name: str) -> str:
     raise Refused(f"{name!r} is no signal", "write its name, such as SIGTERM or SIGINT")
 
 
+def _regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise Refused(f"{text!r} is no regular expression: {error}", "mend it, or escape it with \\") from error
+    return text
+
+
 def _file(text: str, info: ValidationInfo) -> str:
     return inside(Path(info.context or "."), text)
 
@@ -152,6 +160,7 @@ Figure = Annotated[
     BeforeValidator(_figure),
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
+Regex = Annotated[str, AfterValidator(_regex)]
 SignalName = Annotated[str, AfterValidator(_signal)]
 
 
@@ -418,8 +427,8 @@ class Signals(Model):
     """Event reasons that announce a binding."""
     premature_reasons: tuple[Text, ...] = ()
     """Event reasons that sound like success and come before the binding: never taken as evidence."""
-    causes: dict[Cause, Text] = {}
-    """Regular expressions for what the reason for waiting says of each cause, where the words are not kube-scheduler's."""
+    causes: dict[Cause, Regex] = {}
+    """Regular expressions for what the reason for waiting says of each cause, if it is not what kube-scheduler says."""
 
     def cause(self, cause: Cause) -> str:
         """Return the regular expression that the reason for waiting matches if this cause is among its reasons."""

@@ -1,11 +1,12 @@
 """`python -m reports`: draw the reports of a run again."""
 
 import json
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from reports import record, summary
 from reports.render import render as render_all
@@ -23,7 +24,8 @@ def render(
     except record.RecordError as problem:
         typer.echo(str(problem), err=True)
         raise typer.Exit(4) from None
-    Console(highlight=False, markup=False).print(summary.summary(judged, directory))
+    size = shutil.get_terminal_size((100, 24))
+    typer.echo(summary.text(judged, directory, width=size.columns, color=sys.stdout.isatty()), nl=False)
 
 
 @app.command()

@@ -1,11 +1,11 @@
-"""What allure-pytest cannot know: the environment of the run, its executor, its categories, labels of a requirement."""
+"""What allure-pytest cannot know of a run: its environment, its executor and the categories of its verdicts."""
 
 import json
 from pathlib import Path
 from typing import Final
 
 from reports import wording
-from reports.record import Record, Requirement, write_private
+from reports.record import Record, write_private
 
 DIRECTORY: Final = "allure-results"
 # The classic viewer reads these; Allure 3 takes categories from its own configuration file.
@@ -16,18 +16,6 @@ CATEGORIES: Final = [
     {"name": "Waived", "matchedStatuses": ["skipped"], "messageRegex": r"(?s).*(XFAIL|waived).*"},
     {"name": "Not run or not supported", "matchedStatuses": ["skipped"]},
 ]
-
-
-def labels(requirement: Requirement) -> dict[str, list[str]]:
-    """Return the labels of a scenario of `requirement`: name → values, for `allure.dynamic.label(name, *values)`."""
-    return {
-        "epic": [wording.family(requirement.id)],
-        "feature": [f"{requirement.id} {requirement.title}".strip()],
-        "severity": ["critical" if requirement.level == "core" else "normal"],
-        "requirement": [requirement.id],
-        "level": [requirement.level],
-        "tag": [requirement.id, requirement.level, *requirement.features],
-    }
 
 
 def write(directory: Path, record: Record) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from reports.record import Step, clean
+from reports.record import Step, Witness, clean
 
 Json = dict[str, Any]
 
@@ -33,6 +33,7 @@ PLOTS: Final = {
     "scheduler_pending_pods": ("Pending Pods", "queue"),
     "scheduler_schedule_attempts_total": ("Attempts", "result"),
 }
+HISTOGRAM: Final = ("_bucket", "_sum", "_count", "_created")
 BINDINGS: Final = {("pods", "binding"), ("bindings", "")}
 STARTING: Final = "node.kubernetes.io/not-ready"
 
@@ -129,6 +130,7 @@ class Plot:
     y: float
     series: Sequence[Series]
     top: str
+    low: str
 
 
 @dataclass(frozen=True)
@@ -174,14 +176,14 @@ def lines(path: Path) -> Iterator[Json]:
             yield entry
 
 
-def draw(history: Iterable[Json], steps: Sequence[Step] = ()) -> Picture:
-    """Lay out the picture of a history; `steps` are the numbered ones of the record."""
-    return _Layout(list(history), steps).picture()
+def draw(history: Iterable[Json], steps: Sequence[Step] = (), witnesses: Sequence[Witness] = ()) -> Picture:
+    """Lay out the picture of a history; `steps` (numbered) and `witnesses` are those of the record."""
+    return _Layout(list(history), steps, witnesses).picture()
 
 
 class _Layout:
-    def __init__(self, entries: list[Json], steps: Sequence[Step]) -> None:
-        self.entries = entries
+    def __init__(self, entries: list[Json], steps: Sequence[Step], witnesses: Sequence[Witness]) -> None:
+        self.entries, self.witnesses = entries, witnesses
         self.steps = [step for step in steps if step.at is not None]
         times = [entry["t"] for entry in entries] + [step.at or 0.0 for step in self.steps]
         self.end: float = max([*times, 0.1]) * 1.01
@@ -252,34 +254,34 @@ class _Layout:
         return stops
 
     def _bands(self) -> list[Band]:
-        standing: dict[str, list[Json]] = {}
-        done: list[tuple[str, list[Json], float | None]] = []
+        faults: list[tuple[str, list[Json]]] = []
         for entry in self.of("fault"):
-            name = str(entry.get("fault"))
-            if entry.get("phase") == "injected":
-                if name in standing:
-                    done.append((name, standing.pop(name), entry["t"]))
-                standing[name] = [entry]
-            elif name in standing:
-                standing[name].append(entry)
-                if entry["phase"] == "healed":
-                    done.append((name, standing.pop(name), entry["t"]))
-        done += [(name, entries, None) for name, entries in standing.items()]
-        bands = []
-        for name, entries, healed in sorted(done, key=lambda fault: fault[1][0]["t"]):
-            start, end = entries[0]["t"], self.end if healed is None else healed
-            seen = next((entry["t"] for entry in entries if entry["phase"] == "witnessed"), None)
-            text = "\n".join(f"{entry['t']:.2f} s {entry['phase']}: {entry.get('detail', '')}" for entry in entries)
-            label = (
-                name + ("" if seen is not None else ", not witnessed") + ("" if healed is not None else ", not healed")
-            )
-            bands.append(self._band((start, end, seen), "fault", label, f"{label}\n{text}"))
+            name = str(entry["fault"])
+            known = [entries for other, entries in faults if other == name]
+            if entry["phase"] == "injected" or not known:
+                faults.append((name, [entry]))
+            else:
+                known[-1].append(entry)
+        bands = [self._fault(name, entries) for name, entries in faults]
         for entry in self.of("gap"):
             text = f"history gap: {entry.get('resource')}, {entry.get('reason')}"
             bands.append(self._band((entry["t"], entry["t"], entry["t"]), "gap", text, text))
         if len(bands) > OTHERS:
             self.notes.append(f"{len(bands) - OTHERS} further fault intervals are not drawn")
         return bands[:OTHERS]
+
+    def _fault(self, name: str, entries: list[Json]) -> Band:
+        """Place a fault. That it was witnessed may be noted after it healed; when it bit, the record's witness knows."""
+        start = entries[0]["t"]
+        healed = next((entry["t"] for entry in entries if entry["phase"] == "healed"), None)
+        end = self.end if healed is None else healed
+        noted = [entry["t"] for entry in entries if entry["phase"] == "witnessed"]
+        known = [one.at for one in self.witnesses if one.fault == name and one.at is not None]
+        bitten = [t for t in (*known, *noted) if start <= t <= end]
+        seen = min(bitten) if bitten else start if noted or known else None
+        label = name + ("" if seen is not None else ", not witnessed") + ("" if healed is not None else ", not healed")
+        text = "\n".join(f"{entry['t']:.2f} s {entry['phase']} {entry.get('detail', '')}" for entry in entries)
+        return self._band((start, end, seen), "fault", label, f"{label}\n{text}")
 
     def _band(self, times: tuple[float, float, float | None], kind: str, label: str, title: str) -> Band:
         start, end, seen = times
@@ -427,29 +429,38 @@ class _Layout:
     # Metrics and Events
 
     def _plots(self) -> list[Plot]:
-        plots = []
-        for name, (title, label) in PLOTS.items():
-            samples: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
-            for entry in self.of("metric"):
-                if entry["name"] == name:
-                    key = json.dumps(entry["labels"], sort_keys=True)
-                    samples[str(entry["labels"].get(label, ""))][key].append((entry["t"], entry["value"]))
-            curves = {
-                value: _sum(list(series.values()), since_start=name.endswith("_total"))
-                for value, series in samples.items()
-            }
-            if not curves:
-                continue
-            if len(curves) > SERIES:
-                self.notes.append(f"{name}: {len(curves) - SERIES} further series are not drawn")
-            top = max([1.0, *(value for curve in curves.values() for _, value in curve)])
-            low = min([0.0, *(value for curve in curves.values() for _, value in curve)])
-            series = [
-                Series(_say(value, 24), self._path(curve, low, top), index)
-                for index, (value, curve) in enumerate(list(curves.items())[:SERIES])
-            ]
-            plots.append(Plot(name, f"{title} by {label}", 0.0, series, f"{top:g}"))
-        return plots
+        samples: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+        for entry in self.of("metric"):
+            samples[entry["name"]][json.dumps(entry["labels"], sort_keys=True)].append((entry["t"], entry["value"]))
+        moved = [
+            name
+            for name, series in samples.items()
+            if not name.endswith(HISTOGRAM) and any(value != one[0][1] for one in series.values() for _, value in one)
+        ]
+        chosen = sorted(moved, key=lambda name: name not in PLOTS)
+        if len(chosen) > OTHERS:
+            self.notes.append(f"{len(chosen) - OTHERS} further metrics are not drawn")
+        return [self._plot(name, samples[name]) for name in chosen[:OTHERS]]
+
+    def _plot(self, name: str, samples: dict[str, list[tuple[float, float]]]) -> Plot:
+        labels = [json.loads(key) for key in samples]
+        telling = [key for key in labels[0] if len({one.get(key) for one in labels}) > 1]
+        title, label = PLOTS.get(name, (name, telling[0] if telling else ""))
+        grouped: dict[str, list[list[tuple[float, float]]]] = defaultdict(list)
+        for one, series in zip(labels, samples.values(), strict=True):
+            grouped[str(one.get(label, ""))].append(series)
+        counter = name.endswith("_total")
+        curves = {value: _sum(series, since_start=counter) for value, series in grouped.items()}
+        if len(curves) > SERIES:
+            self.notes.append(f"{name}: {len(curves) - SERIES} further series are not drawn")
+        values = [value for curve in curves.values() for _, value in curve]
+        low, top = min(0.0, *values), max(1.0, *values)
+        lines_ = [
+            Series(_say(value, 24), self._path(curve, low, top), index)
+            for index, (value, curve) in enumerate(list(curves.items())[:SERIES])
+        ]
+        words = title + (f" by {label}" if label else "")
+        return Plot(_say(name), _fit(_say(words), LEFT), 0.0, lines_, f"{top:g}", f"{low:g}")
 
     def _path(self, curve: list[tuple[float, float]], low: float, top: float) -> str:
         path = ""

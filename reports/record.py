@@ -433,6 +433,8 @@ def run_verdict(record: Record) -> RunVerdict:
     | inconclusive | an extended one without an answer: inconclusive, or claimed and skipped or not supported |
     | nothing-ran | none of these, and nothing passed or was waived |
     | success | else |
+
+    A deviation covers its requirement as a whole: a waived one is an answer, whatever else was left out of it.
     """
     if record.errors or any(deviation.state is DeviationState.UNMATCHED for deviation in record.deviations):
         return RunVerdict.ERROR

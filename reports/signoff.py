@@ -156,7 +156,7 @@ def _picture(
     if scenario.found_in or not scenario.history:
         return None, Markup(), ""
     try:
-        drawn = picture.draw(load(scenario.history), scenario.steps)
+        drawn = picture.draw(load(scenario.history), scenario.steps, scenario.witnesses)
     except OSError as problem:
         return None, Markup(), f"no picture: {problem.strerror}: {scenario.history}"
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:

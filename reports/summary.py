@@ -1,17 +1,17 @@
 """The end of a run in the terminal: its first line is the verdict, then what blocks, then the requirements."""
 
 import shlex
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from reports import signoff, wording
-from reports.record import Record, Requirement, RunVerdict, Verdict
+from reports.record import Record, RunVerdict, Verdict
 
 STYLES: Final[dict[Verdict | RunVerdict, str]] = {
     Verdict.PASS: "green",
@@ -28,70 +28,74 @@ STYLES: Final[dict[Verdict | RunVerdict, str]] = {
     RunVerdict.INTERRUPTED: "bold yellow",
 }
 
-
-def summary(record: Record, directory: Path | None = None) -> RenderableType:
-    """Return the summary; `directory` is where the page was written."""
-    verdict = Text(record.verdict.replace("-", " ").upper(), STYLES[record.verdict])
-    parts: list[RenderableType] = [Text.assemble(verdict, "  ", wording.headline(record), overflow="fold")]
-    blockers = record.blockers()
-    if record.errors or blockers:
-        parts += [Text(), Text("Blockers", "bold")]
-        parts += [_block("error", STYLES[Verdict.ERROR], text) for text in record.errors]
-        parts += [_blocker(record, row) for row in blockers]
-    if record.requirements:
-        parts += [Text(), _table(record)]
-    parts += [Text(f"note: {note}", "dim") for note in record.notes]
-    if record.selection == "filtered":
-        parts.append(Text("A filtered run cannot be signed off.", "dim"))
-    if directory is not None:
-        parts.append(Text(f"Report: {directory / signoff.PAGE}"))
-    return Group(*parts)
+GAP: Final = 2
+# Columns that a verdict takes: its glyph, the longest word, and a gap.
+WORD: Final = 2 + max(map(len, wording.WORDS.values())) + GAP
 
 
 def text(record: Record, directory: Path | None = None, *, width: int = 100, color: bool = False) -> str:
-    """Return the summary as text, with ANSI colours if asked for."""
+    """Return the summary, its first line and its commands unbroken, with ANSI colours if asked for.
+
+    `directory` is where the page was written.
+    """
+    file = StringIO()
     console = Console(
-        file=StringIO(), width=width, force_terminal=color, no_color=not color, highlight=False, markup=False
+        file=file, width=width, force_terminal=color, no_color=not color, highlight=False, markup=False, emoji=False
     )
-    console.print(summary(record, directory))
-    assert isinstance(console.file, StringIO)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
+    for part in _parts(record, directory, width):
+        console.print(part, soft_wrap=isinstance(part, Text))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+
+def _parts(record: Record, directory: Path | None, width: int) -> Iterator[RenderableType]:
+    verdict = Text(record.verdict.replace("-", " ").upper(), STYLES[record.verdict])
+    yield Text.assemble(verdict, "  ", wording.headline(record))
+    blockers = record.blockers()
+    if record.errors or blockers:
+        yield Text()
+        yield Text("Blockers", "bold")
+    for error in record.errors:
+        yield _indented(_word(Verdict.ERROR), Text(error))
+    for row in blockers:
+        scenario, why = wording.cause(row)
+        found = f" (found in {scenario.found_in})" if scenario and scenario.found_in else ""
+        place = f"{scenario.name}{found}: " if scenario else ""
+        yield _indented(_word(row.verdict), Text.assemble((row.id, "bold"), f" {row.title}\n{place}{why}"))
+        if command := record.reproduce(scenario.found_in if scenario and scenario.found_in else row.id):
+            yield Text(f"{' ' * WORD}{shlex.join(command)}", "dim")
+    if record.requirements:
+        yield Text()
+        yield from _rows(record, width)
+    for note in record.notes:
+        yield Text(f"note: {note}", "dim")
+    if record.selection == "filtered":
+        yield Text("A filtered run cannot be signed off.", "dim")
+    if directory is not None:
+        yield Text(f"Report: {directory / signoff.PAGE}")
 
 
 def _word(verdict: Verdict) -> Text:
     return Text(f"{wording.GLYPHS[verdict]} {wording.WORDS[verdict]}", STYLES[verdict])
 
 
-def _blocker(record: Record, row: Requirement) -> RenderableType:
-    scenario, why = wording.cause(row)
-    command = record.reproduce(scenario.found_in if scenario and scenario.found_in else row.id)
-    lines = [Text.assemble(_word(row.verdict), "  ", (row.id, "bold"), f"  {row.title}")]
-    place = f"{scenario.name}{f' (found in {scenario.found_in})' if scenario.found_in else ''}: " if scenario else ""
-    lines.append(Text(f"{place}{why}"))
-    if command:
-        lines.append(Text(shlex.join(command), "dim"))
-    return Group(Padding(lines[0], (0, 0, 0, 2)), *(Padding(line, (0, 0, 0, 4)) for line in lines[1:]))
+def _indented(word: Text, body: Text) -> Table:
+    grid = Table.grid()
+    grid.add_column(min_width=WORD, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(word, body)
+    return grid
 
 
-def _block(word: str, style: str, message: str) -> RenderableType:
-    return Padding(Text.assemble((f"! {word}", style), f"  {message}"), (0, 0, 0, 2))
-
-
-def _table(record: Record) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for options in (
-        {"no_wrap": True},
-        {"no_wrap": True},
-        {"justify": "right", "no_wrap": True},
-        {"overflow": "ellipsis", "no_wrap": True},
-    ):
-        table.add_column(**options)  # type: ignore[arg-type]
+def _rows(record: Record, width: int) -> Iterator[Text]:
+    """Yield one line for each requirement. Not a rich Table: that starves the narrow columns for the wide one."""
+    rows = []
     for row in record.requirements:
-        closest = max(
-            (one for one in row.scenarios if one.measured_seconds is not None and one.bound_seconds),
-            key=lambda one: (one.measured_seconds or 0.0) / (one.bound_seconds or 1.0),
-            default=None,
-        )
-        measured = wording.measured(closest) if closest else ""
-        table.add_row(_word(row.verdict), Text(row.id, "bold"), Text(measured, "dim"), Text(row.title))
-    return table
+        timed = [one for one in row.scenarios if one.measured_seconds is not None and one.bound_seconds]
+        closest = max(timed, key=lambda one: (one.measured_seconds or 0.0) / (one.bound_seconds or 1.0), default=None)
+        rows.append((_word(row.verdict), row.id, wording.measured(closest) if closest else "", row.title))
+    ids, times = (max((len(row[column]) for row in rows), default=0) for column in (1, 2))
+    for word, id_, measured, title in rows:
+        word.pad_right(WORD - len(word))
+        line = Text.assemble(word, (f"{id_:{ids + GAP}}", "bold"), (f"{measured:>{times}}", "dim"), " " * GAP, title)
+        line.truncate(width, overflow="ellipsis")
+        yield line

@@ -46,9 +46,8 @@ def headline(record: Record) -> str:
     parts = [_count(core, "core requirement"), _count(extended, "claimed extended requirement")]
     counted = "; ".join(part for part in parts if part) or "no requirement was selected"
     only = f" (only {record.select})" if record.selection == "filtered" and record.select else ""
-    return (
-        f"{candidate}{place}{provider}: {'so far ' if record.verdict is RunVerdict.INTERRUPTED else ''}{counted}{only}"
-    )
+    so_far = "so far " if record.verdict is RunVerdict.INTERRUPTED else ""
+    return " ".join(f"{candidate}{place}{provider}: {so_far}{counted}{only}".split())
 
 
 def _count(rows: Sequence[Requirement], what: str) -> str:
@@ -83,7 +82,7 @@ def family(requirement: str) -> str:
 
 
 def why(row: Requirement, scenario: Scenario | None) -> str:
-    """Return why a scenario, or a requirement without one, has its verdict; a reason for the whole row explains more."""
+    """Return why a scenario, or a requirement without one, has its verdict. Never empty."""
     planned = scenario is None or scenario.message in ("", Scenario.model_fields["message"].default)
     text = row.reason if planned else ""
     return text.strip() or (scenario.message.strip() if scenario else "") or WORDS[row.verdict]

@@ -188,6 +188,28 @@ def cached(component: Component, toolchain: Toolchain) -> Path:
     return cache() / "bin" / f"{component.name}-{component.version}-{key}" / component.name
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A component and its finished build, where the cache has one for the present toolchain."""
+
+    component: Component
+    path: Path | None
+
+
+def inventory(kubernetes: str) -> list[Kept]:
+    """List the components of a minor with their finished builds.
+
+    Raises:
+        ProviderError: the minor is not supported.
+    """
+    kept = []
+    for component in components(kubernetes).values():
+        toolchain = find_toolchain(component.go)
+        path = cached(component, toolchain) if toolchain else None
+        kept.append(Kept(component, path if path and path.exists() else None))
+    return kept
+
+
 def ensure(component: Component, progress: Progress) -> Path:
     """Return the binary of a component, building it unless a finished build is in the cache.
 

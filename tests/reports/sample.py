@@ -11,6 +11,7 @@ from typing import Any
 from reports.record import (
     Candidate,
     Deviation,
+    DeviationState,
     Finding,
     Machine,
     Measurement,
@@ -415,7 +416,7 @@ def bind_denied(story: Story, leak: bool = False) -> Told:
                 )
             ],
             message=(
-                "Pod training-1 was not bound within 12.0 s after the heal: gpu-1 is empty and is still counted as full\n"
+                "Pod training-1 was not bound within 12.0 s after the heal: gpu-1 is empty, yet counted as full\n"
                 "expected: Pod training-1 bound to gpu-1 within 12.0 s (bound 12.0 s, patience 1.0)\n"
                 f"seen:     unbound, Unschedulable: {NO_GPU.format(n=1)}\n"
                 f"     {healed:.3f} s  fault   #{seq - 6} bind denied healed policy removed\n"
@@ -473,7 +474,7 @@ def starved(story: Story) -> Told:
         findings=[
             Finding(
                 requirement="CAP-4",
-                message="node gpu-1: bound Pods request 10 nvidia.com/gpu, allocatable is 8 (at the binding of worker-5)",
+                message="node gpu-1: bound Pods request 10 nvidia.com/gpu, allocatable is 8 (binding of worker-5)",
                 at=1.72,
                 entries=[over - 1, over],
             )
@@ -625,7 +626,7 @@ RULES = {
     "HARD-10": "GPUs are counted over containers, init containers and sidecars as Kubernetes defines it",
     "CAP-4": "At no recorded state do requests on a node exceed allocatable at bind time",
     "CAP-5": "Allocatable drops below use: no further GPU Pod there; restored cards are used again without restart",
-    "CAP-6": "8×N single-card Pods fill N nodes exactly; one more stays unscheduled with an insufficient-GPU reason",
+    "CAP-6": "8 N single-card Pods fill N nodes exactly; one more stays unscheduled with an insufficient-GPU reason",
     "WAKE-1": "A label added to a node wakes the Pod",
     "WAKE-2": "Taint removed, node uncordoned, node Ready again: each wakes the Pod",
     "WAKE-3": "Allocatable grows: the Pod is woken",
@@ -655,19 +656,18 @@ ALWAYS_GOOD = {"RES-4": bind_denied, "RES-5": bind_denied, "WAKE-2": wake, "OBS-
 def requirements() -> list[Requirement]:
     """The sample's catalogue."""
     core = [
-        Requirement(id=id, title=title, origin="seed 3, volcano-sh/volcano#2412", reason="")
-        for id, title in RULES.items()
+        Requirement(id=name, title=title, origin="seed 3, volcano-sh/volcano#2412") for name, title in RULES.items()
     ]
     extended = [
         Requirement(
-            id=id,
+            id=name,
             title=title,
             level="extended",
             features=features,
             verdict=Verdict.NOT_SUPPORTED,
             reason=f"not claimed: {', '.join(features)}",
         )
-        for id, (title, features) in EXTENDED.items()
+        for name, (title, features) in EXTENDED.items()
     ]
     return core + extended
 
@@ -693,7 +693,8 @@ def blank(run_id: str = "20261130-091402-7f3a", **fields: Any) -> Record:
         "patience": 1.25,
         "started": START,
         "command": [
-            "make", "conformance", "CANDIDATE=candidates/gpu-packing.yaml", "PROVIDER=local", "KUBERNETES=1.37", "SUITES=suites",
+            "make", "conformance", "CANDIDATE=candidates/gpu-packing.yaml", "PROVIDER=local", "KUBERNETES=1.37",
+            "SUITES=suites",
         ],
         "configuration": CONFIGURATION,
         "claims": {"profiles": {"names": ["gpu-packing"]}, "node-affinity": {"key": LABEL, "value": "true"}},
@@ -717,32 +718,38 @@ def write(directory: Path, *, good: bool = False) -> Record:
                 link="https://example.com/SCHED-1182",
             ),
             Deviation(
-                id="WAKE-9", reason="SCHED-1100: stale reason", owner="ops", expires=date(2026, 10, 1), state="expired"
+                id="WAKE-9",
+                reason="SCHED-1100: stale reason",
+                owner="ops",
+                expires=date(2026, 10, 1),
+                state=DeviationState.EXPIRED,
             ),
         ]
         fields["notes"] = ["The metrics endpoint serves no scheduler_cache_size: quiescence was judged without it."]
     writer.begin(blank(directory.name, **fields), requirements())
     begin = START + timedelta(seconds=9)
-    for number, (id, rule) in enumerate(RULES.items()):
-        if id == "WAKE-11" and not good:
+    for number, (row, rule) in enumerate(RULES.items()):
+        if row == "WAKE-11" and not good:
             continue
-        tell = (ALWAYS_GOOD.get(id) if good else TELLERS.get(id)) or TELLERS[id.split("-")[0]]
-        if id == "HARD-5":
+        tell = (ALWAYS_GOOD.get(row) if good else TELLERS.get(row)) or TELLERS[row.split("-")[0]]
+        if row == "HARD-5":
             tell = wake
-        if id == "CAP-5" and not good:
+        if row == "CAP-5" and not good:
             tell = broke
-        for part in ("",) if id not in ("WAKE-4", "HARD-10") else ("_once", "_and_again"):
-            name = "test_" + "_".join(word for word in rule.lower().split(":")[0].split() if word.isalpha())[:56] + part
-            story = Story(namespace=f"u-{id.lower()}{part.replace('_', '-')}", begin=begin, seed=number)
+        for part in ("",) if row not in ("WAKE-4", "HARD-10") else ("_once", "_and_again"):
+            function = (
+                "test_" + "_".join(word for word in rule.lower().split(":")[0].split() if word.isalpha())[:56] + part
+            )
+            story = Story(namespace=f"u-{row.lower()}{part.replace('_', '-')}", begin=begin, seed=number)
             told = tell(story)
-            path = f"history/{id}.{name}.jsonl"
+            path = f"history/{row}.{function}.jsonl"
             (directory / path).write_text(
                 "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in story.lines)
             )
             writer.add(
-                id,
+                row,
                 Scenario(
-                    name=name,
+                    name=function,
                     verdict=told.verdict,
                     message=told.message,
                     seconds=round(story.t + 0.4, 3),
