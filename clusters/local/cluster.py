@@ -32,14 +32,15 @@ ATTEMPTS = 4
 # Lease and grace (50 s) leave room for a loaded machine: a late heartbeat must not set nodes NotReady.
 NODE_LEASE_SECONDS = 40
 
-# Of the controllers that are on by default, those that no fake node can use. All names exist in every supported minor.
+# Of the controllers that are on by default, those that would only make noise here: no fake node has endpoints,
+# certificates or attached volumes, and writes that nobody asked for wake schedulers. All minors know these names.
 UNUSED_CONTROLLERS = (
     "certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller",
     "certificatesigningrequest-signing-controller", "endpoints-controller", "endpointslice-controller",
     "endpointslice-mirroring-controller", "horizontal-pod-autoscaler-controller",
     "legacy-serviceaccount-token-cleaner-controller", "persistentvolume-attach-detach-controller",
     "persistentvolume-expander-controller", "root-ca-certificate-publisher-controller",
-    "serviceaccount-token-controller",
+    "serviceaccount-token-controller", "ttl-controller", "validatingadmissionpolicy-status-controller",
 )  # fmt: skip
 
 FEATURE_GATE = re.compile(r"[A-Z][A-Za-z0-9]*")

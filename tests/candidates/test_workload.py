@@ -67,11 +67,16 @@ def test_every_container_gets_a_resource() -> None:
 
 
 def test_nodes_get_what_a_device_plugin_would_write() -> None:
-    node = third_party("gpushare").node({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "8"}}}, gpus=2)
+    has = {"cpu": "8"}
+    node = third_party("gpushare").node({"metadata": {"name": "n"}, "status": {"capacity": has}}, gpus=2)
+    both = third_party("gpushare").node(
+        {"metadata": {"name": "n"}, "status": {"capacity": has, "allocatable": has}}, gpus=2
+    )
     handshake = third_party("hami").node({"metadata": {"name": "n"}})["metadata"]["annotations"]
 
-    capacity = {"aliyun.com/gpu-count": "8", "aliyun.com/gpu-mem": "32"}
-    assert node["status"] == {"capacity": {"cpu": "8", **capacity}, "allocatable": capacity}
+    cards = {"aliyun.com/gpu-count": "8", "aliyun.com/gpu-mem": "32"}
+    assert node["status"] == {"capacity": has | cards}
+    assert both["status"] == {"capacity": has | cards, "allocatable": has | cards}
     assert node["metadata"]["annotations"] == {"example.com/cards": "2"}
     assert handshake["hami.io/node-handshake"].startswith("Reported 20")
     assert handshake["hami.io/node-nvidia-register"].startswith("n-GPU-0,")
