@@ -159,11 +159,14 @@ class Deployed:
         return [*self._ended, *((name, code) for name, code in now if code is not None)]
 
     def start(self) -> None:
-        """Start every process in order and wait until each is ready. Called by `deploy`.
+        """Start every process in order and wait until each is ready; nothing where they were started already.
 
         Raises:
             DeployError: a required process did not come up; those before it are stopped again.
         """
+        if self.processes:
+            return
+        self.absent = {}
         for _ in range(ATTEMPTS):
             try:
                 if not self.ports:
@@ -377,7 +380,12 @@ class Deployed:
             step.object if step.object is not None else _sha256(self.descriptor.folder / str(step.file))
             for step in self.descriptor.setup
         ]
-        whole = json.dumps({"processes": described, "setup": setup}, sort_keys=True)
+        whole = json.dumps({
+            "processes": described,
+            "setup": setup,
+            "schedulerNames": self.scheduler_names,
+            "controlPlane": self.descriptor.control_plane.model_dump(),
+        }, sort_keys=True)  # fmt: skip
         return f"sha256:{hashlib.sha256(whole.encode()).hexdigest()}"
 
     def _files_behind(self, section: ProcessSection, texts: list[str]) -> Iterator[Path]:

@@ -115,7 +115,7 @@ _SECRETS: Final[list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]
     # A YAML block scalar: everything indented deeper than its key.
     (
         re.compile(
-            rf"^([ \t]*)([\w.\"'-]*(?:{_NAME})[\"']?:[ \t]*)[|>].*(?:\n(?:\1[ \t]+.*|[ \t]*$))+",
+            rf"^([ \t]*)([\w.\"' \t-]*(?:{_NAME})[\"']?:[ \t]*)[|>].*(?:\n(?:\1[ \t]+.*|[ \t]*$))+",
             re.IGNORECASE | re.MULTILINE,
         ),
         rf"\1\2{REDACTED}",

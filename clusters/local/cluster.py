@@ -29,8 +29,10 @@ PROBE_TIMEOUT = 2.0
 # Times that all ports are chosen anew when somebody else took one of them.
 ATTEMPTS = 4
 
-# Lease and grace (50 s) leave room for a loaded machine: a late heartbeat must not set nodes NotReady.
-NODE_LEASE_SECONDS = 40
+# No fake node sends heartbeats, so that none becomes NotReady on a loaded machine, and none is left alone: kwok stops
+# serving a node for up to 10 s when its lease is collected after the node was deleted and created again. Only a
+# scenario breaks a node.
+NODE_GRACE = "8760h"
 
 # Of the controllers that are on by default, those that would only make noise here: no fake node has endpoints,
 # certificates or attached volumes, and writes that nobody asked for wake schedulers. All minors know these names.
@@ -274,6 +276,7 @@ class _Plane:
             f"--tls-cert-file={self._loopback.cert}", f"--tls-private-key-file={self._loopback.key}",
             "--leader-elect=false", "--use-service-account-credentials", "--profiling=false",
             "--controllers=" + ",".join(["*", *(f"-{name}" for name in UNUSED_CONTROLLERS)]),
+            f"--node-monitor-grace-period={NODE_GRACE}", "--node-monitor-period=1s",
             "--kube-api-qps=100", "--kube-api-burst=200",
             *gates,
         ]  # fmt: skip
@@ -282,7 +285,6 @@ class _Plane:
         return [
             f"--kubeconfig={kubeconfig}", f"--config={DATA / 'kwok.yaml'}", "--manage-all-nodes=false",
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-            f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
             f"--server-address={LOOPBACK}:{ports.kwok}",
             f"--tls-cert-file={self._loopback.cert}", f"--tls-private-key-file={self._loopback.key}",
         ]  # fmt: skip

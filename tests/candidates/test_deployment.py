@@ -229,7 +229,9 @@ def test_stop_and_restart(written: Write, deploy: Deploy) -> None:
     before, port = deployed.processes["scheduler"].pid, deployed.ports["web"]
 
     deployed.restart()
+    deployed.start()
 
+    assert list(deployed.processes) == ["scheduler"]
     assert deployed.processes["scheduler"].pid != before
     assert deployed.ports["web"] == port
     assert deployed.metrics() == "who None\n"

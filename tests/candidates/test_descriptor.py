@@ -67,6 +67,10 @@ ONE_PROBLEM: dict[str, tuple[tuple[str, str], int, str, str, str]] = {
         ("ports: {web: auto}", "stop: {signal: TERM}"), 15, "deployment.processes[0].stop.signal",
         "'TERM' is no signal", "SIGTERM",
     ),
+    "regular expression": (
+        ("schedulerNames", "signals: {causes: {gpu: '('}}\nschedulerNames"), 9, "signals.causes.gpu",
+        "is no regular expression", "escape it",
+    ),
     "one word of several": (
         ("schedulerNames", "mode: own-proces\nschedulerNames"), 9, "mode", "not allowed", "did you mean `own-process`?",
     ),

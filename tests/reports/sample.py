@@ -703,10 +703,16 @@ def blank(run_id: str = "20261130-091402-7f3a", **fields: Any) -> Record:
     return Record(**(values | fields))
 
 
+def begin(directory: Path, **fields: Any) -> RecordWriter:
+    """Begin a run: what a kill leaves if it comes early."""
+    writer = RecordWriter(directory)
+    writer.begin(blank(directory.name, **fields), requirements())
+    return writer
+
+
 def write(directory: Path, *, good: bool = False) -> Record:
     """Write a run with everything that can go wrong in it, or with `good` one that succeeds, and return its record."""
     (directory / "history").mkdir(parents=True, exist_ok=True)
-    writer = RecordWriter(directory)
     fields: dict[str, Any] = {}
     if not good:
         fields["deviations"] = [
@@ -726,8 +732,8 @@ def write(directory: Path, *, good: bool = False) -> Record:
             ),
         ]
         fields["notes"] = ["The metrics endpoint serves no scheduler_cache_size: quiescence was judged without it."]
-    writer.begin(blank(directory.name, **fields), requirements())
-    begin = START + timedelta(seconds=9)
+    writer = begin(directory, **fields)
+    started = START + timedelta(seconds=9)
     for number, (row, rule) in enumerate(RULES.items()):
         if row == "WAKE-11" and not good:
             continue
@@ -740,7 +746,7 @@ def write(directory: Path, *, good: bool = False) -> Record:
             function = (
                 "test_" + "_".join(word for word in rule.lower().split(":")[0].split() if word.isalpha())[:56] + part
             )
-            story = Story(namespace=f"u-{row.lower()}{part.replace('_', '-')}", begin=begin, seed=number)
+            story = Story(namespace=f"u-{row.lower()}{part.replace('_', '-')}", begin=started, seed=number)
             told = tell(story)
             path = f"history/{row}.{function}.jsonl"
             (directory / path).write_text(
@@ -759,8 +765,8 @@ def write(directory: Path, *, good: bool = False) -> Record:
                     steps=story.steps,
                     findings=told.findings,
                     history=path,
-                    started=begin,
+                    started=started,
                 ),
             )
-            begin += timedelta(seconds=story.t + 0.5)
-    return writer.finish(ended=begin)
+            started += timedelta(seconds=story.t + 0.5)
+    return writer.finish(ended=started)

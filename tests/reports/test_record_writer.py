@@ -228,7 +228,7 @@ def test_nothing_is_written_before_begin(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_read_says_why(tmp_path: Path, text: str | None, said: str) -> None:
     if text is not None:
         (tmp_path / RECORD).write_text(text)
-    with pytest.raises(RecordError, match="record.json") as problem:
+    with pytest.raises(RecordError, match=r"record\.json") as problem:
         read(tmp_path)
     assert said in str(problem.value)
 

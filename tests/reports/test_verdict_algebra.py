@@ -1,5 +1,7 @@
 """Verdicts of scenarios, requirements and runs, as properties."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +35,7 @@ def row(verdict: Verdict, level: str = "core", features: tuple[str, ...] = (), n
     )
 
 
-def judged(*rows: Requirement, claims: tuple[str, ...] = (), **fields: object) -> RunVerdict:
+def judged(*rows: Requirement, claims: tuple[str, ...] = (), **fields: Any) -> RunVerdict:
     return run_verdict(sample.blank(requirements=list(rows), claims={claim: {} for claim in claims}, **fields))
 
 

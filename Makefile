@@ -1,0 +1,60 @@
+# make conformance judges a scheduler; make test tests this suite. Everything needed is installed on the first use.
+
+CANDIDATE  ?= candidates/gpu-packing.yaml
+PROVIDER   ?= local
+KUBERNETES ?= 1.37
+SUITES     ?= suites
+SELECT     ?=
+RESULTS    ?= results
+ITERATIONS ?= 1
+
+PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest -p fixtures.plugin -p reports.plugin
+GIVEN  := $(foreach name,CANDIDATE PROVIDER KUBERNETES SUITES SELECT RESULTS ITERATIONS,\
+	$(if $(filter command environment,$(firstword $(origin $(name)))),$(name)='$($(name))'))
+
+.PHONY: help setup conformance test check bench doctor docs lock clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+.venv/installed: requirements.lock
+	@python3 -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed, python3 is " + sys.version.split()[0])'
+	python3 -m venv .venv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@touch $@
+
+setup: .venv/installed ## Install the Python dependencies into .venv and build the components
+	$(PYTHON) -m clusters build --kubernetes $(KUBERNETES)
+
+conformance: .venv/installed ## Judge CANDIDATE and write the sign-off report
+	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) --candidate $(CANDIDATE) \
+		--provider $(PROVIDER) --kubernetes $(KUBERNETES) --select '$(SELECT)' --results $(RESULTS) --iterations $(ITERATIONS)
+
+test: setup ## Test the suite itself, broken schedulers included
+	$(PYTHON) -m pytest tests
+
+check: .venv/installed ## Lint, types, import rules, generated files
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports
+	$(PYTHON) -m candidates schema --check
+	$(PYTHON) -m fixtures requirements --check
+
+bench: setup ## Measure start-up beside kwokctl
+	$(PYTHON) -m tests.bench.startup
+
+doctor: .venv/installed ## Say what is missing on this machine
+	$(PYTHON) -m clusters doctor
+
+docs: .venv/installed ## Make the generated files again
+	$(PYTHON) -m candidates schema
+	$(PYTHON) -m fixtures requirements
+
+lock: .venv/installed ## Resolve requirements.lock again
+	$(PYTHON) -m pip install --quiet uv
+	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
+
+clean: ## Remove .venv and caches; results and built components stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
