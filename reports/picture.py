@@ -189,7 +189,7 @@ class _Layout:
         self.end: float = max([*times, 0.1]) * 1.01
         self.epoch = _seconds(entries[0]["wall"]) - entries[0]["t"] if entries else 0.0
         self.notes: list[str] = []
-        self.requests = list(self._requests())
+        self.requests = sorted(self._requests())
 
     def x(self, t: float) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * min(max(t, 0.0), self.end) / self.end, 1)
@@ -391,7 +391,7 @@ class _Layout:
 
     def _users(self) -> list[Lane]:
         by_user: dict[str, list[Mark]] = defaultdict(list)
-        for t, kind, user, _, _, title in sorted(self.requests):
+        for t, kind, user, _, _, title in self.requests:
             by_user[user].append(Mark(self.x(t), kind, title))
         lanes = [
             Lane(_say(user.rpartition(":")[2], 80), _say(f"requests of {user}"), (), _thin(marks))

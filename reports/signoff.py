@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,6 @@ PAGE: Final = "signoff.html"
 BUDGET: Final = 1_800_000
 MESSAGE: Final = 4000
 
-PHASES: Final = {"arrange": "arrange", "break": "break", "check": "check", "conclude": "conclude"}
 KINDS: Final = {
     "pending": "pending",
     "gated": "gated",
@@ -54,16 +53,16 @@ KINDS: Final = {
 MARKS: Final = {"accepted", "refused", "unanswered", "created", "changed", "signalled", "deleted"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Drawn:
     """One scenario with its picture, or with why there is none."""
 
     anchor: str
     scenario: Scenario
     title: str
-    picture: Picture | None
-    svg: Markup
-    note: str
+    picture: Picture | None = None
+    svg: Markup = field(default_factory=Markup)
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,19 +133,29 @@ def write(directory: Path, record: Record) -> None:
 
 
 def _sections(record: Record, load: Callable[[str], Iterator[picture.Json]], environment: Environment) -> list[Section]:
-    """Draw what blocks first, so that it is the good ones that a full page leaves out."""
     blocking = {row.id for row in record.blockers()}
     anchors: set[str] = set()
     sections = [Section(_anchor(row.id, anchors), row, row.id in blocking, []) for row in record.requirements]
-    spent = 0
-    for section in sorted(sections, key=lambda one: not one.blocks):
+    for section in sections:
         for scenario in section.row.scenarios:
             anchor = _anchor(f"{section.anchor}.{scenario.name}.{scenario.iteration}", anchors)
-            drawn, svg, note = _picture(scenario, load, environment)
-            if spent + len(svg.encode()) > BUDGET:
-                drawn, svg, note = None, Markup(), "not drawn: the page would become too large; the history has it all"
-            spent += len(svg.encode())
-            section.scenarios.append(Drawn(anchor, scenario, wording.title(scenario), drawn, svg, note))
+            section.scenarios.append(Drawn(anchor, scenario, wording.title(scenario)))
+    # What blocks is drawn first, so that it is the good ones that a full page leaves out.
+    every = [(section, one) for section in sections for one in section.scenarios]
+    spent = 0
+    for _, one in sorted(
+        every, key=lambda pair: not (pair[0].blocks and pair[1].scenario.verdict is pair[0].row.verdict)
+    ):
+        one.picture, one.svg, one.note = _picture(one.scenario, load, environment)
+        size = len(one.svg.encode())
+        if spent + size > BUDGET:
+            one.picture, one.svg, one.note = (
+                None,
+                Markup(),
+                f"not drawn, to keep the page small: {one.scenario.history}",
+            )
+        else:
+            spent += size
     return sections
 
 

@@ -3,6 +3,7 @@
 import json
 import stat
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -94,7 +95,7 @@ def test_a_requirement_without_a_scenario_is_a_skipped_testcase_with_its_reason(
         ({"verdict": RunVerdict.NOTHING_RAN, "requirements": []}, "nothing ran"),
     ],
 )
-def test_a_run_that_did_not_judge_is_not_green(fields: dict[str, object], said: str) -> None:
+def test_a_run_that_did_not_judge_is_not_green(fields: dict[str, Any], said: str) -> None:
     passed = [Requirement(id="RES-4", scenarios=[Scenario(name="a", verdict=Verdict.PASS, message="")])]
     root = parsed(sample.blank(**{"requirements": passed, **fields}))
     error = root.find("testsuite/testcase[@classname='run']/error")

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,8 @@ def lane(of: Picture, group: str, name: str) -> Lane:
     return next(one for one in lanes if one.name == name)
 
 
-def seconds(of: Picture, x: float, story: Story) -> float:
-    end = max(line["t"] for line in story.lines) * 1.01
+def seconds(x: float, story: Story) -> float:
+    end: float = max(line["t"] for line in story.lines) * 1.01
     return (x - LEFT) / (WIDTH - LEFT - RIGHT) * end
 
 
@@ -52,11 +53,11 @@ def test_the_life_of_a_pod(story: Story) -> None:
     assert [segment.kind for segment in pod.segments] == kinds
     assert "<b>no</b> room" in pod.segments[1].title
     assert [segment.label for segment in pod.segments][3:5] == ["Bound to gpu-1", "Running on gpu-1"]
-    for segment, following in zip(pod.segments, pod.segments[1:], strict=False):
+    for segment, following in pairwise(pod.segments):
         assert segment.x + segment.width == pytest.approx(following.x, abs=0.2)
     assert [mark.kind for mark in pod.marks] == ["created", "accepted", "deleted"]
     deleted = next(line["t"] for line in story.lines if line.get("type") == "DELETED")
-    assert seconds(of, pod.marks[-1].x, story) == pytest.approx(deleted, abs=0.02)
+    assert seconds(pod.marks[-1].x, story) == pytest.approx(deleted, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_requests_stand_at_the_time_of_their_answer_not_of_the_log(story: Story)
     of = drawn(story)
     mark = lane(of, "Binding requests", "gpu-packing").marks[0]
     expected = picture._seconds(answered) - START.timestamp()
-    assert seconds(of, mark.x, story) == pytest.approx(expected, abs=0.02)
+    assert seconds(mark.x, story) == pytest.approx(expected, abs=0.02)
 
 
 def test_a_binding_by_the_older_way_counts_too(story: Story) -> None:
@@ -198,9 +199,9 @@ def test_a_fault_is_shaded_from_injection_to_heal(story: Story) -> None:
     of = drawn(story)
     (band,) = of.bands
     times = {line["phase"]: line["t"] for line in story.lines if line["kind"] == "fault"}
-    assert seconds(of, band.x, story) == pytest.approx(times["injected"], abs=0.02)
-    assert seconds(of, band.x + band.width, story) == pytest.approx(times["healed"], abs=0.02)
-    assert seconds(of, band.solid_x, story) == pytest.approx(times["witnessed"], abs=0.02)
+    assert seconds(band.x, story) == pytest.approx(times["injected"], abs=0.02)
+    assert seconds(band.x + band.width, story) == pytest.approx(times["healed"], abs=0.02)
+    assert seconds(band.solid_x, story) == pytest.approx(times["witnessed"], abs=0.02)
     assert band.label == "bind denied"
 
 
@@ -212,7 +213,7 @@ def test_a_fault_noted_as_witnessed_after_it_healed_was_witnessed(story: Story) 
     story.fault("bind denied", "witnessed")
     of = drawn(story, witnesses=[Witness(fault="bind denied", at=1.0)])
     assert of.bands[0].label == "bind denied"
-    assert seconds(of, of.bands[0].solid_x, story) == pytest.approx(1.0, abs=0.02)
+    assert seconds(of.bands[0].solid_x, story) == pytest.approx(1.0, abs=0.02)
     assert drawn(story).bands[0].label == "bind denied"
 
 
@@ -331,7 +332,7 @@ def test_the_axis_has_round_ticks(end: float) -> None:
     labels = [float(label) for _, label in of.ticks]
     assert 4 <= len(labels) <= 12
     assert labels[0] == 0
-    steps = {round(b - a, 6) for a, b in zip(labels, labels[1:], strict=False)}
+    steps = {round(b - a, 6) for a, b in pairwise(labels)}
     assert len(steps) == 1
     assert f"{steps.pop():e}"[0] in "125"
 
@@ -355,5 +356,5 @@ def test_the_clock_of_the_audit_log_is_that_of_the_timeline(story: Story) -> Non
     story.wait(1)
     story.binding("a", "gpu-1")
     of = drawn(story)
-    t = seconds(of, lane(of, "Binding requests", "gpu-packing").marks[0].x, story)
+    t = seconds(lane(of, "Binding requests", "gpu-packing").marks[0].x, story)
     assert t == pytest.approx(1.0, abs=0.15)

@@ -66,7 +66,7 @@ def test_the_digests_are_those_of_the_files(tmp_path: Path) -> None:
     assert "elsewhere" not in listed
     assert "unfinished" not in listed
     assert SUMS not in listed
-    sums = [sys.executable, "-c", ""] if shutil.which("sha256sum") is None else ["sha256sum", "-c", "--strict", SUMS]
+    sums = ["sha256sum", "-c", "--strict", SUMS]
     checked = subprocess.run(sums, cwd=directory, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
     with (directory / "record.json").open("a") as record:

@@ -8,6 +8,7 @@ from reports import summary
 from reports.record import Record, Requirement, RunVerdict, Scenario, Verdict
 from tests.reports import sample
 
+EXTENDED = "1 of 2 claimed extended requirements holds, 1 inconclusive"
 PLACE = "gpu-packing v1.37.2 on Kubernetes v1.37.2 (local): "
 
 
@@ -49,8 +50,7 @@ def first(record: Record) -> str:
                 verdict="inconclusive",
                 requirements=rows(Verdict.PASS) + rows(Verdict.PASS, Verdict.INCONCLUSIVE, level="extended"),
             ),
-            f"INCONCLUSIVE  {PLACE}1 of 1 core requirement holds; "
-            "1 of 2 claimed extended requirements holds, 1 inconclusive",
+            f"INCONCLUSIVE  {PLACE}1 of 1 core requirement holds; {EXTENDED}",
         ),
         (
             sample.blank(verdict="success", selection="filtered", select="RES,CAP", requirements=rows(Verdict.PASS)),
