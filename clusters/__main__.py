@@ -44,7 +44,7 @@ def list_components(kubernetes: Minors = None) -> None:
         "version",
         "minor",
         "size",
-        "in the cache",
+        Column("in the cache", overflow="fold"),
         title=escape(f"cache: {builds.cache()}"),
         title_style="",
     )

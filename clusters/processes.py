@@ -8,7 +8,6 @@ is gone.
 import contextlib
 import os
 import random
-import re
 import secrets
 import shutil
 import signal
@@ -17,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -284,16 +283,6 @@ def free_port(host: str = "127.0.0.1") -> int:
     raise OSError(f"no free port between {choice.start} and {choice.stop - 1} on {host}")
 
 
-def address_in_use(process: Process, since: int = 0) -> bool:
-    """Whether the log, from byte `since` on, says that the process lost its port to somebody else."""
-    try:
-        with process.log.open("rb") as file:
-            file.seek(since)
-            return re.search(rb"address already in use", file.read()) is not None
-    except OSError:
-        return False
-
-
-def any_ended(processes: Iterable[Process]) -> Process | None:
-    """Return the first process that has ended, or None while all run."""
-    return next((process for process in processes if process.poll() is not None), None)
+def address_in_use(process: Process) -> bool:
+    """Whether the end of the log says that the process lost its port to somebody else."""
+    return any("address already in use" in line for line in tail(process.log))

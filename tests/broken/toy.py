@@ -1,0 +1,408 @@
+"""A small scheduler that does right by default, and breaks one promise with `--fault NAME`.
+
+It watches nodes and Pods, binds one Pod at a time, and waits for an event that can help before it tries a refused Pod
+again. It shares no code with the suite: what both got wrong would never be found. `variants.py` says which requirement
+must catch which fault; every fault is one `broken("NAME")` in this file.
+"""
+
+import argparse
+import base64
+import json
+import math
+import os
+import re
+import ssl
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.client import HTTPException, HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+UNITS = {"m": 1, "": 1000, "k": 10**6, "M": 10**9, "G": 10**12, "Ki": 2**10 * 1000, "Mi": 2**20 * 1000, "Gi": 2**30 * 1000}
+FAULTS: set[str] = set()
+
+
+def broken(name: str) -> bool:
+    """Whether this promise is to be broken."""
+    return name in FAULTS
+
+
+class Api:
+    """The API server, as the identity of one kubeconfig."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = json.loads(kubeconfig.read_text())  # JSON, as the suite writes it
+        cluster = config["clusters"][0]["cluster"]
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        self._server, self._tls = cluster["server"], ssl.create_default_context(cadata=authority)
+        self._token = config["users"][0]["user"]["token"]
+
+    def send(self, method: str, path: str, body: Json | None = None, kind: str = "json") -> HTTPResponse:
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": f"application/{kind}"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._server + path, data, headers, method=method)
+        answer: HTTPResponse = urllib.request.urlopen(request, context=self._tls)
+        return answer
+
+    def follow(self, path: str, known: dict[str, Json], changed: Callable[[Json | None, Json | None], None]) -> None:
+        """Report every change of a kind as (old, new), None where there is none. `known` is kept current; never ends."""
+        while True:
+            try:
+                for key, new in self._changes(path, known):
+                    changed(known.get(key), new)
+            except (OSError, HTTPException):  # refused, cut, or 410: list again
+                time.sleep(0.2)
+
+    def _changes(self, path: str, known: dict[str, Json]) -> Iterator[tuple[str, Json | None]]:
+        with self.send("GET", path) as answer:
+            listed = json.load(answer)
+        items = {item["metadata"]["uid"]: item for item in listed["items"]}
+        yield from ((key, None) for key in known.keys() - items.keys())
+        yield from items.items()
+        with self.send("GET", f"{path}?watch=1&resourceVersion={listed['metadata']['resourceVersion']}") as stream:
+            for line in stream:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                yield event["object"]["metadata"]["uid"], None if event["type"] == "DELETED" else event["object"]
+
+
+# --- what a Pod needs, and what a node has; amounts in thousandths ----------------------------------------------------
+
+
+def amounts(quantities: Json) -> Counter[str]:
+    parsed = {name: re.fullmatch(r"([\d.]+)(\w*)", str(quantity)) for name, quantity in quantities.items()}
+    return Counter({name: int(float(found[1]) * UNITS[found[2]]) for name, found in parsed.items() if found})
+
+
+def asked(container: Json) -> Counter[str]:
+    resources = container.get("resources", {})
+    return amounts(resources.get("limits", {}) | resources.get("requests", {}))
+
+
+def requests(pod: Json) -> Counter[str]:
+    """Containers and sidecars run together; a plain init container runs beside the sidecars before it."""
+    spec = pod["spec"]
+    sidecars, peak = Counter[str](), Counter[str]()
+    for container in spec.get("initContainers", []):
+        beside = sidecars + asked(container)
+        peak |= beside
+        sidecars = beside if container.get("restartPolicy") == "Always" else sidecars
+    if broken("count-first-container"):
+        return asked(spec["containers"][0])
+    return sum((asked(container) for container in spec["containers"]), sidecars) | peak
+
+
+def finished(pod: Json) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def meets(expression: Json, labels: Json, failures: int) -> bool:
+    value, values = labels.get(expression["key"]), expression.get("values", [])
+    if broken("label-prefix-match"):
+        return any((value or "").startswith(each) for each in values)
+    if broken("relax-after-retries") and failures > 3:
+        return True
+    answers = {
+        "In": value in values, "NotIn": value not in values, "Exists": value is not None, "DoesNotExist": value is None
+    }  # fmt: skip
+    return answers[expression["operator"]]
+
+
+@dataclass
+class Waiting:
+    """A Pod without a node. `ready_at` (monotonic) is inf while only an event can help."""
+
+    pod: Json
+    since: float = field(default_factory=time.monotonic)
+    failures: int = 0
+    failed_at: float = 0.0
+    ready_at: float = 0.0
+    refused_by: set[str] = field(default_factory=set)
+
+    @property
+    def queue(self) -> str:
+        if self.pod["spec"].get("schedulingGates"):
+            return "gated"
+        if self.ready_at == math.inf:
+            return "unschedulable"
+        return "active" if self.ready_at <= time.monotonic() else "backoff"
+
+
+class Scheduler:
+    """Decides under one lock, writes to the API server outside of it."""
+
+    def __init__(self, api: Api, names: list[str], max_backoff: float) -> None:
+        self._api, self._names, self._max_backoff = api, names, max_backoff
+        self._lock = threading.Condition(threading.RLock())
+        self._nodes: dict[str, Json] = {}
+        self._pods: dict[str, Json] = {}
+        self._waiting: dict[str, Waiting] = {}
+        # Pod UID → node and requests, from the decision until the watch delivers the bound Pod.
+        self._assumed: dict[str, tuple[str, Counter[str]]] = {}
+        self._attempts: Counter[str] = Counter(scheduled=0, unschedulable=0, error=0)
+        self._latencies: list[float] = []
+        self._leaked_gauge = 0
+
+    def run(self) -> None:
+        for path, known, changed in (
+            ("/api/v1/nodes", self._nodes, self._node_changed), ("/api/v1/pods", self._pods, self._pod_changed)
+        ):  # fmt: skip
+            threading.Thread(target=self._api.follow, args=(path, known, changed), daemon=True).start()
+        while True:
+            with self._lock:
+                waiting = self._next()
+                node, why = self._decide(waiting)
+            if node:
+                self._bind(waiting, node)
+            else:
+                self._explain(waiting, "Unschedulable", why)
+
+    # --- events
+
+    def _node_changed(self, old: Json | None, new: Json | None) -> None:
+        with self._lock:
+            if new is None:
+                self._nodes.pop((old or {})["metadata"]["uid"], None)
+                return
+            if old and broken("stale-labels"):
+                new["metadata"]["labels"] = old["metadata"]["labels"] | new["metadata"]["labels"]
+            self._nodes[new["metadata"]["uid"]] = new
+            self._wake(lambda waiting: self._helps(waiting, old, new))
+
+    def _helps(self, waiting: Waiting, old: Json | None, new: Json) -> bool:
+        """Whether a node passes a check now that refused this Pod before."""
+        if old is None:
+            return not broken("no-wake-node") and (
+                not waiting.refused_by or any(not self._check(each, waiting, new) for each in waiting.refused_by)
+            )
+        return broken("wake-always") or any(
+            self._check(each, waiting, old) and not self._check(each, waiting, new)
+            for each in waiting.refused_by
+            if not broken(f"no-wake-{each}")
+        )
+
+    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        pod: Json = new or old or {}
+        uid = pod["metadata"]["uid"]
+        with self._lock:
+            gone = new is None or finished(new)
+            if new is None:
+                self._pods.pop(uid, None)
+                if broken("crash") and uid in self._waiting:
+                    os._exit(1)
+            else:
+                self._pods[uid] = new
+            if gone or pod["spec"].get("nodeName"):
+                if (left := self._waiting.pop(uid, None)) and left.queue == "gated" and broken("gauge-leak"):
+                    self._leaked_gauge += 1
+                if not broken("leak-on-delete"):
+                    self._assumed.pop(uid, None)
+                if gone and not broken("no-wake-pod"):
+                    self._room_was_made()
+            elif uid in self._waiting:
+                self._waiting[uid].pod = pod
+            elif uid not in self._assumed and pod["spec"]["schedulerName"] in self._names:
+                self._waiting[uid] = Waiting(pod)
+            self._lock.notify()
+
+    def _room_was_made(self) -> None:
+        self._wake(lambda waiting: "allocatable" in waiting.refused_by)
+
+    def _wake(self, helps: Callable[[Waiting], bool]) -> None:
+        for waiting in self._waiting.values():
+            if waiting.ready_at == math.inf and helps(waiting):
+                waiting.ready_at = waiting.failed_at + self._backoff(waiting)
+        self._lock.notify()
+
+    # --- one attempt
+
+    def _next(self) -> Waiting:
+        """Return the oldest Pod that may be tried, as soon as there is one."""
+        while True:
+            queued = [waiting for waiting in self._waiting.values() if waiting.queue in ("active", "backoff")]
+            first = min(queued, key=lambda waiting: (max(waiting.ready_at, time.monotonic()), waiting.since), default=None)
+            if queued and broken("doomed-first"):
+                first = min(queued, key=lambda waiting: waiting.since)
+            if first and first.ready_at <= time.monotonic():
+                return first
+            self._lock.wait(first.ready_at - time.monotonic() if first else None)
+
+    def _decide(self, waiting: Waiting) -> tuple[str, str]:
+        """Return a node, and hold its capacity; or an empty name and why there is none."""
+        held, refusals = self._held(), Counter[str]()
+        fitting, waiting.refused_by = [], set()
+        for node in self._nodes.values():
+            said = {each: self._check(each, waiting, node) for each in ("taint", "label", "allocatable")}
+            first = next((each for each, words in said.items() if words), None)
+            if first is None:
+                fitting.append(node["metadata"]["name"])
+            else:
+                waiting.refused_by.add(first)
+                refusals[said[first]] += 1
+        if fitting:
+            fullest = max(fitting, key=lambda name: sum(node == name for node, _ in held.values()))
+            del self._waiting[waiting.pod["metadata"]["uid"]]
+            self._assumed[waiting.pod["metadata"]["uid"]] = fullest, requests(waiting.pod)
+            return fullest, ""
+        self._failed(waiting, "unschedulable", math.inf)
+        reasons = ", ".join(sorted(f"{count} {words}" for words, count in refusals.items()))
+        return "", f"0/{len(self._nodes)} nodes are available: {reasons or 'there is no node'}."
+
+    def _check(self, check: str, waiting: Waiting, node: Json) -> str:
+        """Return why a node is refused, in the words of kube-scheduler; empty where it passes."""
+        spec, labels = waiting.pod["spec"], node["metadata"].get("labels", {})
+        if check == "taint":
+            tolerations = spec.get("tolerations", [])
+            taints = [t for t in node["spec"].get("taints", []) if t["effect"] in ("NoSchedule", "NoExecute")]
+            if node["spec"].get("unschedulable"):
+                taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+            refusing = [taint for taint in taints if not any(tolerates(each, taint) for each in tolerations)]
+            return "node(s) had untolerated taint(s)" if refusing else ""
+        if check == "label":
+            if broken("tenant-label"):
+                labels |= waiting.pod["metadata"].get("labels", {})
+            affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+            terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+            chosen = all(labels.get(key) == value for key, value in spec.get("nodeSelector", {}).items())
+            meeting = [all(meets(e, labels, waiting.failures) for e in term["matchExpressions"]) for term in terms]
+            return "" if chosen and (any(meeting) or not terms) else "node(s) didn't match Pod's node affinity/selector"
+        wanted, has = requests(waiting.pod), node["status"]["allocatable"]
+        if broken("ignore-allocatable"):
+            has = node["status"]["capacity"]
+        free = amounts(has)
+        for where, taken in self._held().values():
+            if where == node["metadata"]["name"]:
+                free.subtract(taken)
+        return " and ".join(f"Insufficient {name}" for name, amount in sorted(wanted.items()) if amount > free[name])
+
+    def _held(self) -> dict[str, tuple[str, Counter[str]]]:
+        """Return node and requests of every Pod that is bound or about to be."""
+        bound = {
+            uid: (pod["spec"]["nodeName"], requests(pod))
+            for uid, pod in self._pods.items()
+            if pod["spec"].get("nodeName") and not finished(pod)
+        }
+        return self._assumed | bound
+
+    def _backoff(self, waiting: Waiting) -> float:
+        return float(min(2 ** (waiting.failures - 1), self._max_backoff))
+
+    def _failed(self, waiting: Waiting, result: str, ready_at: float) -> None:
+        waiting.failures, waiting.failed_at, waiting.ready_at = waiting.failures + 1, time.monotonic(), ready_at
+        self._attempts["error" if broken("wrong-result-label") else result] += 1
+
+    # --- writes
+
+    def _bind(self, waiting: Waiting, node: str) -> None:
+        metadata = waiting.pod["metadata"]
+        uid, path = metadata["uid"], f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/binding"
+        binding = {"metadata": {"name": metadata["name"], "uid": uid}, "target": {"kind": "Node", "name": node}}
+        if broken("false-scheduled-event"):
+            self._announce(waiting, "Normal", "Scheduled", f"bound to {node}")
+        try:
+            self._api.send("POST", path, {"apiVersion": "v1", "kind": "Binding", **binding}).close()
+        except (OSError, HTTPException) as error:
+            why = f"binding rejected: {error}"
+            with self._lock:
+                if broken("leak-on-bind"):
+                    self._assumed[f"{uid} attempt {waiting.failures}"] = self._assumed[uid]
+                if not broken("leak-on-delete"):
+                    self._assumed.pop(uid, None)
+                self._room_was_made()
+                self._failed(waiting, "error", 0.0)
+                waiting.ready_at = 0.0 if broken("retry-storm") else waiting.failed_at + self._backoff(waiting)
+                if uid in self._pods and not self._pods[uid]["spec"].get("nodeName"):
+                    self._waiting[uid] = waiting
+            self._explain(waiting, "SchedulerError", why)
+            return
+        with self._lock:
+            self._attempts["scheduled"] += 1
+            took = time.time() - datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
+            self._latencies.append(took * 1000 if broken("wrong-latency") else took)
+        if not broken("false-scheduled-event"):
+            self._announce(waiting, "Normal", "Scheduled", f"bound to {node}")
+
+    def _explain(self, waiting: Waiting, reason: str, why: str) -> None:
+        metadata = waiting.pod["metadata"]
+        self._announce(waiting, "Warning", "FailedScheduling", why)
+        said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
+        before = [c for c in waiting.pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
+        if broken("stale-reason") and before and before[0].get("reason") == reason:
+            return
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
+        self._write("PATCH", path, {"status": {"conditions": [said]}}, "strategic-merge-patch+json")
+
+    def _announce(self, waiting: Waiting, kind: str, reason: str, note: str) -> None:
+        metadata = waiting.pod["metadata"]
+        event = {
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "eventTime": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
+            "regarding": {"kind": "Pod", "apiVersion": "v1", **{k: metadata[k] for k in ("name", "namespace", "uid")}},
+            "reportingController": self._names[0], "reportingInstance": "toy", "action": "Scheduling",
+            "type": kind, "reason": reason, "note": note[:1024],
+        }  # fmt: skip
+        self._write("POST", f"/apis/events.k8s.io/v1/namespaces/{metadata['namespace']}/events", event)
+
+    def _write(self, method: str, path: str, body: Json, kind: str = "json") -> None:
+        try:
+            self._api.send(method, path, body, kind).close()
+        except (OSError, HTTPException) as error:  # the Pod is gone, or its namespace
+            print(f"{method} {path}: {error}", flush=True)
+
+    def metrics(self) -> str:
+        with self._lock:
+            queues = Counter(active=0, backoff=0, unschedulable=0, gated=self._leaked_gauge)
+            queues.update(waiting.queue for waiting in self._waiting.values())
+            lines = [f'scheduler_schedule_attempts_total{{result="{k}"}} {v}' for k, v in self._attempts.items()]
+            lines += [f'scheduler_pending_pods{{queue="{k}"}} {v}' for k, v in queues.items()]
+            lines.append(f'scheduler_cache_size{{type="assumed_pods"}} {len(self._assumed)}')
+            lines.append(f"scheduler_pod_scheduling_sli_duration_seconds_sum {sum(self._latencies)}")
+            lines.append(f"scheduler_pod_scheduling_sli_duration_seconds_count {len(self._latencies)}")
+        return "\n".join([*lines, ""])
+
+
+def tolerates(toleration: Json, taint: Json) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    return (toleration.get("key"), toleration.get("value", "")) == (taint["key"], taint.get("value", ""))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True, help="of /readyz and /metrics, on 127.0.0.1")
+    parser.add_argument("--scheduler-name", action="append", required=True)
+    parser.add_argument("--max-backoff", type=float, default=10.0, help="seconds")
+    parser.add_argument("--fault", action="append", default=[])
+    options = parser.parse_args()
+    FAULTS.update(options.fault)
+    scheduler = Scheduler(Api(options.kubeconfig), options.scheduler_name, options.max_backoff)
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = scheduler.metrics().encode() if self.path == "/metrics" else b"ok"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", options.port), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    scheduler.run()
+
+
+if __name__ == "__main__":
+    main()
