@@ -22,10 +22,13 @@ from datetime import UTC, datetime
 from http.client import HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 Json = dict[str, Any]
-UNITS = {"m": 1, "": 1000, "k": 10**6, "M": 10**9, "G": 10**12, "Ki": 2**10 * 1000, "Mi": 2**20 * 1000, "Gi": 2**30 * 1000}
+# Of a quantity, in thousandths of what it counts.
+UNITS = {"m": 1, "": 10**3, "k": 10**6, "M": 10**9, "G": 10**12, "T": 10**15}
+UNITS |= {"Ki": 2**10 * 10**3, "Mi": 2**20 * 10**3, "Gi": 2**30 * 10**3, "Ti": 2**40 * 10**3}
 FAULTS: set[str] = set()
 
 
@@ -44,32 +47,38 @@ class Api:
         self._server, self._tls = cluster["server"], ssl.create_default_context(cadata=authority)
         self._token = config["users"][0]["user"]["token"]
 
-    def send(self, method: str, path: str, body: Json | None = None, kind: str = "json") -> HTTPResponse:
+    def send(
+        self, method: str, path: str, body: Json | None = None, kind: str = "json", timeout: float | None = 30.0
+    ) -> HTTPResponse:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": f"application/{kind}"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._server + path, data, headers, method=method)
-        answer: HTTPResponse = urllib.request.urlopen(request, context=self._tls)
+        answer: HTTPResponse = urllib.request.urlopen(request, timeout=timeout, context=self._tls)
         return answer
 
-    def follow(self, path: str, known: dict[str, Json], changed: Callable[[Json | None, Json | None], None]) -> None:
-        """Report every change of a kind as (old, new), None where there is none. `known` is kept current; never ends."""
+    def follow(
+        self, path: str, known: dict[str, Json], changed: Callable[[Json | None, Json | None], None], listed: Event
+    ) -> None:
+        """Report every change of a kind as (old, new), None where there is none; `changed` keeps `known`. Never ends."""
         while True:
             try:
-                for key, new in self._changes(path, known):
-                    changed(known.get(key), new)
-            except (OSError, HTTPException):  # refused, cut, or 410: list again
+                for uid, new in self._changes(path, known, listed):
+                    changed(known.get(uid), new)
+            except (OSError, HTTPException):  # refused or cut: list again
                 time.sleep(0.2)
 
-    def _changes(self, path: str, known: dict[str, Json]) -> Iterator[tuple[str, Json | None]]:
+    def _changes(self, path: str, known: dict[str, Json], listed: Event) -> Iterator[tuple[str, Json | None]]:
         with self.send("GET", path) as answer:
-            listed = json.load(answer)
-        items = {item["metadata"]["uid"]: item for item in listed["items"]}
-        yield from ((key, None) for key in known.keys() - items.keys())
+            found = json.load(answer)
+        items = {item["metadata"]["uid"]: item for item in found["items"]}
+        yield from [(uid, None) for uid in known.keys() - items.keys()]
         yield from items.items()
-        with self.send("GET", f"{path}?watch=1&resourceVersion={listed['metadata']['resourceVersion']}") as stream:
+        listed.set()
+        watch = f"{path}?watch=1&resourceVersion={found['metadata']['resourceVersion']}"
+        with self.send("GET", watch, timeout=None) as stream:
             for line in stream:
                 event = json.loads(line)
-                if event["type"] == "ERROR":
+                if event["type"] == "ERROR":  # 410: list again
                     return
                 yield event["object"]["metadata"]["uid"], None if event["type"] == "DELETED" else event["object"]
 
@@ -150,12 +159,17 @@ class Scheduler:
         self._attempts: Counter[str] = Counter(scheduled=0, unschedulable=0, error=0)
         self._latencies: list[float] = []
         self._leaked_gauge = 0
+        self.ready = False
 
     def run(self) -> None:
         for path, known, changed in (
-            ("/api/v1/nodes", self._nodes, self._node_changed), ("/api/v1/pods", self._pods, self._pod_changed)
-        ):  # fmt: skip
-            threading.Thread(target=self._api.follow, args=(path, known, changed), daemon=True).start()
+            ("/api/v1/nodes", self._nodes, self._node_changed),
+            ("/api/v1/pods", self._pods, self._pod_changed),
+        ):
+            listed = Event()
+            threading.Thread(target=self._api.follow, args=(path, known, changed, listed), daemon=True).start()
+            listed.wait()
+        self.ready = True
         while True:
             with self._lock:
                 waiting = self._next()
@@ -203,8 +217,7 @@ class Scheduler:
             if gone or pod["spec"].get("nodeName"):
                 if (left := self._waiting.pop(uid, None)) and left.queue == "gated" and broken("gauge-leak"):
                     self._leaked_gauge += 1
-                if not broken("leak-on-delete"):
-                    self._assumed.pop(uid, None)
+                self._assumed.pop(uid, None)
                 if gone and not broken("no-wake-pod"):
                     self._room_was_made()
             elif uid in self._waiting:
@@ -228,7 +241,9 @@ class Scheduler:
         """Return the oldest Pod that may be tried, as soon as there is one."""
         while True:
             queued = [waiting for waiting in self._waiting.values() if waiting.queue in ("active", "backoff")]
-            first = min(queued, key=lambda waiting: (max(waiting.ready_at, time.monotonic()), waiting.since), default=None)
+            first = min(
+                queued, key=lambda waiting: (max(waiting.ready_at, time.monotonic()), waiting.since), default=None
+            )
             if queued and broken("doomed-first"):
                 first = min(queued, key=lambda waiting: waiting.since)
             if first and first.ready_at <= time.monotonic():
@@ -268,7 +283,7 @@ class Scheduler:
             return "node(s) had untolerated taint(s)" if refusing else ""
         if check == "label":
             if broken("tenant-label"):
-                labels |= waiting.pod["metadata"].get("labels", {})
+                labels = labels | waiting.pod["metadata"].get("labels", {})
             affinity = spec.get("affinity", {}).get("nodeAffinity", {})
             terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
             chosen = all(labels.get(key) == value for key, value in spec.get("nodeSelector", {}).items())
@@ -312,10 +327,9 @@ class Scheduler:
         except (OSError, HTTPException) as error:
             why = f"binding rejected: {error}"
             with self._lock:
-                if broken("leak-on-bind"):
-                    self._assumed[f"{uid} attempt {waiting.failures}"] = self._assumed[uid]
-                if not broken("leak-on-delete"):
-                    self._assumed.pop(uid, None)
+                left = self._assumed.pop(uid, None)
+                if left and broken("leak-on-bind") and not waiting.failures:
+                    self._assumed[f"{uid}, first attempt"] = left
                 self._room_was_made()
                 self._failed(waiting, "error", 0.0)
                 waiting.ready_at = 0.0 if broken("retry-storm") else waiting.failed_at + self._backoff(waiting)
@@ -325,7 +339,7 @@ class Scheduler:
             return
         with self._lock:
             self._attempts["scheduled"] += 1
-            took = time.time() - datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
+            took = time.monotonic() - waiting.since
             self._latencies.append(took * 1000 if broken("wrong-latency") else took)
         if not broken("false-scheduled-event"):
             self._announce(waiting, "Normal", "Scheduled", f"bound to {node}")
@@ -390,8 +404,8 @@ def main() -> None:
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = scheduler.metrics().encode() if self.path == "/metrics" else b"ok"
-            self.send_response(200)
+            body = scheduler.metrics().encode() if self.path == "/metrics" else b""
+            self.send_response(200 if scheduler.ready else 503)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -85,6 +85,14 @@ def test_a_killed_writer_leaves_a_readable_record(tmp_path: Path) -> None:
             process.wait()
 
 
+def test_a_reader_keeps_the_file_it_opened(writer: RecordWriter) -> None:
+    with (writer.directory / RECORD).open() as opened:
+        writer.add("RES-4", good("a"))
+        writer.add("RES-4", good("b"))
+        assert json.loads(opened.read())["requirements"][0]["verdict"] == "skipped"
+    assert row(writer, "RES-4").verdict is Verdict.PASS
+
+
 def test_what_a_crash_left_half_written_does_not_matter(writer: RecordWriter) -> None:
     (writer.directory / f".{RECORD}.unfinished").write_text('{"schema": "unre')
     assert read(writer.directory).verdict is RunVerdict.INTERRUPTED
