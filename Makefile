@@ -9,7 +9,7 @@ RESULTS    ?= results
 ITERATIONS ?= 1
 
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -p fixtures.plugin -p reports.plugin
+PYTEST := $(PYTHON) -m pytest -v -p fixtures.plugin -p reports.plugin
 GIVEN  := $(foreach name,CANDIDATE PROVIDER KUBERNETES SUITES SELECT RESULTS ITERATIONS,\
 	$(if $(filter command environment,$(firstword $(origin $(name)))),$(name)='$($(name))'))
 

@@ -4,6 +4,7 @@ Everything here is a pure function of the lines of `history/<scenario>.jsonl`. C
 """
 
 import json
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +30,7 @@ OTHERS: Final = 4
 SERIES: Final = 5
 EVENTS: Final = 15
 LETTER: Final = 6.1  # width of a letter in a lane
+OWN: Final = 2  # metrics beside those of PLOTS
 PLOTS: Final = {
     "scheduler_pending_pods": ("Pending Pods", "queue"),
     "scheduler_schedule_attempts_total": ("Attempts", "result"),
@@ -185,14 +187,20 @@ class _Layout:
     def __init__(self, entries: list[Json], steps: Sequence[Step], witnesses: Sequence[Witness]) -> None:
         self.entries, self.witnesses = entries, witnesses
         self.steps = [step for step in steps if step.at is not None]
-        times = [entry["t"] for entry in entries] + [step.at or 0.0 for step in self.steps]
+        told = [step.at or 0.0 for step in self.steps]
+        # What is cleared away after the last step is no part of the story.
+        self.told: float = max(told, default=float("inf"))
+        times = [entry["t"] for entry in entries] + told
+        shown = [entry["t"] for entry in entries if entry["kind"] in ("object", "fault", "audit", "gap")] + told
         self.end: float = max([*times, 0.1]) * 1.01
+        self.begin: float = max(0.0, 1.03 * min([*shown, self.end / 2]) - 0.03 * self.end)
         self.epoch = _seconds(entries[0]["wall"]) - entries[0]["t"] if entries else 0.0
         self.notes: list[str] = []
         self.requests = sorted(self._requests())
 
     def x(self, t: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * min(max(t, 0.0), self.end) / self.end, 1)
+        share = (min(max(t, self.begin), self.end) - self.begin) / (self.end - self.begin)
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * share, 1)
 
     def of(self, kind: str) -> Iterator[Json]:
         return (entry for entry in self.entries if entry["kind"] == kind)
@@ -231,18 +239,21 @@ class _Layout:
         return drawn
 
     def _ticks(self) -> list[tuple[float, str]]:
-        raw = self.end / 8
+        raw = (self.end - self.begin) / 8
         power = 10.0 ** (len(str(int(raw))) - 1 if raw >= 1 else -len(f"{1 / raw:.0f}"))
         step = next(power * factor for factor in (1, 2, 5, 10, 20, 50, 100) if power * factor >= raw)
         digits = 0 if step >= 1 else len(f"{step:.6f}".rstrip("0").partition(".")[2])
-        count = int(self.end / step + 1e-9)
-        return [(self.x(step * index), f"{step * index:.{digits}f}") for index in range(count + 1)]
+        first, last = math.ceil(self.begin / step - 1e-9), math.floor(self.end / step + 1e-9)
+        return [(self.x(step * index), f"{step * index:.{digits}f}") for index in range(first, last + 1)]
 
     def _stops(self) -> list[Stop]:
         together: list[list[tuple[int, Step]]] = []
         for number, step in enumerate(self.steps, 1):
-            near = together and self.x(step.at or 0.0) - self.x(together[-1][0][1].at or 0.0) < 24  # noqa: PLR2004
-            together[-1].append((number, step)) if near else together.append([(number, step)])
+            first = together[-1][0] if together else None
+            if first and self.x(step.at or 0.0) - self.x(first[1].at or 0.0) < 12 + 7 * len(f"{first[0]}-{number}"):
+                together[-1].append((number, step))
+            else:
+                together.append([(number, step)])
         stops = []
         for index, group in enumerate(together):
             (first, step), last = group[0], group[-1][0]
@@ -331,7 +342,8 @@ class _Layout:
             before: Json | None = None
             for entry in states:
                 if entry["type"] == "DELETED":
-                    marks.append(Mark(self.x(entry["t"]), "deleted", f"deleted at {entry['t']:.2f} s"))
+                    if marks or entry["t"] <= self.told:
+                        marks.append(Mark(self.x(entry["t"]), "deleted", f"deleted at {entry['t']:.2f} s"))
                     break
                 now = entry["object"]
                 if entry["type"] == "ADDED" and entry["t"] > first_pod:
@@ -432,16 +444,15 @@ class _Layout:
         samples: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
         for entry in self.of("metric"):
             samples[entry["name"]][json.dumps(entry["labels"], sort_keys=True)].append((entry["t"], entry["value"]))
-        moved = [
+        own = [
             name
             for name, series in samples.items()
-            if not name.endswith(HISTOGRAM) and any(value != one[0][1] for one in series.values() for _, value in one)
+            if not name.startswith("scheduler_")
+            and not name.endswith(HISTOGRAM)
+            and any(value != one[0][1] for one in series.values() for _, value in one)
         ]
-        order = [*PLOTS, *moved]
-        chosen = sorted(moved, key=order.index)
-        if len(chosen) > OTHERS:
-            self.notes.append(f"{len(chosen) - OTHERS} further metrics are not drawn")
-        return [self._plot(name, samples[name]) for name in chosen[:OTHERS]]
+        chosen = [name for name in PLOTS if name in samples] + own[:OWN]
+        return [self._plot(name, samples[name]) for name in chosen]
 
     def _plot(self, name: str, samples: dict[str, list[tuple[float, float]]]) -> Plot:
         labels = [json.loads(key) for key in samples]
@@ -452,16 +463,17 @@ class _Layout:
             grouped[str(one.get(label, ""))].append(series)
         counter = name.endswith("_total")
         curves = {value: _sum(series, since_start=counter) for value, series in grouped.items()}
-        if len(curves) > SERIES:
-            self.notes.append(f"{name}: {len(curves) - SERIES} further series are not drawn")
+        told = [value for value, curve in curves.items() if any(height for _, height in curve)]
+        if len(told) > SERIES:
+            self.notes.append(f"{name}: {len(told) - SERIES} further series are not drawn")
         values = [value for curve in curves.values() for _, value in curve]
         low, top = min(0.0, *values), max(1.0, *values)
         lines_ = [
-            Series(_say(value, 24), self._path(curve, low, top), index)
-            for index, (value, curve) in enumerate(list(curves.items())[:SERIES])
+            Series(_say(value, 24), self._path(curves[value], low, top), index)
+            for index, value in enumerate(told[:SERIES])
         ]
         words = title + (f" by {label}" if label else "")
-        return Plot(_say(name), _fit(_say(words), LEFT), 0.0, lines_, f"{top:g}", f"{low:g}")
+        return Plot(_say(name), _fit(_say(words), 130), 0.0, lines_, f"{top:g}", f"{low:g}")
 
     def _path(self, curve: list[tuple[float, float]], low: float, top: float) -> str:
         path = ""

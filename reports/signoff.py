@@ -26,6 +26,7 @@ PAGE: Final = "signoff.html"
 # Bytes. Pictures beyond it are left out of the page: it must open anywhere and travel by mail.
 BUDGET: Final = 1_800_000
 MESSAGE: Final = 4000
+MANY: Final = 24  # steps that are folded away
 
 KINDS: Final = {
     "pending": "pending",
@@ -96,6 +97,7 @@ def page(record: Record, load: Callable[[str], Iterator[picture.Json]]) -> str:
         "WORDS": wording.WORDS,
         "KINDS": KINDS,
         "MARKS": MARKS,
+        "MANY": MANY,
         "layout": picture,
         "cause": wording.cause,
         "measured": wording.measured,

@@ -54,6 +54,7 @@ def test_look_alike_labels_are_not_eligible(pool: Pool, workload: Workload, atte
     """Another case, an empty value, a number, a longer key or value: none makes a node eligible."""
     key, value = pool.hard_label
     pool.add_gpu_node(network=False, labels={key: value.swapcase()})
+    pool.add_gpu_node(network=False, labels={key: value.capitalize()})
     pool.add_gpu_node(network=False, labels={key: ""})
     pool.add_gpu_node(network=False, labels={key: "1"})
     pool.add_gpu_node(network=False, labels={key: f"{value}-2"})

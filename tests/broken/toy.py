@@ -59,7 +59,7 @@ class Api:
     def follow(
         self, path: str, known: dict[str, Json], changed: Callable[[Json | None, Json | None], None], listed: Event
     ) -> None:
-        """Report every change of a kind as (old, new), None where there is none; `changed` keeps `known`. Never ends."""
+        """Report changes as (old, new), None where there is none; `changed` keeps `known`. Never ends."""
         while True:
             try:
                 for uid, new in self._changes(path, known, listed):
@@ -357,8 +357,9 @@ class Scheduler:
     def _announce(self, waiting: Waiting, kind: str, reason: str, note: str) -> None:
         metadata = waiting.pod["metadata"]
         event = {
-            "apiVersion": "events.k8s.io/v1", "kind": "Event", "eventTime": datetime.now(UTC).isoformat(timespec="microseconds"),
-            "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "eventTime": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "metadata": {"generateName": f"{metadata['name']}-", "namespace": metadata["namespace"]},
             "regarding": {"kind": "Pod", "apiVersion": "v1", **{k: metadata[k] for k in ("name", "namespace", "uid")}},
             "reportingController": self._names[0], "reportingInstance": "toy", "action": "Scheduling",
             "type": kind, "reason": reason, "note": note[:1024],
@@ -369,7 +370,7 @@ class Scheduler:
         try:
             self._api.send(method, path, body, kind).close()
         except (OSError, HTTPException) as error:  # the Pod is gone, or its namespace
-            print(f"{method} {path}: {error}", flush=True)
+            print(f"{method} {path}: {error}", flush=True)  # noqa: T201 - its log
 
     def metrics(self) -> str:
         with self._lock:

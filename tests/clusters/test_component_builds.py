@@ -16,6 +16,7 @@ from clusters.local import build
 from clusters.local.build import Component, Toolchain
 from clusters.provider import ProviderError
 
+ROOT = Path(__file__).parents[2]
 FACTS = '{"GOVERSION": "go1.99.0", "GOHOSTOS": "linux", "GOHOSTARCH": "amd64"}'
 
 # A `go` that notes each build in `builds`, then does what the file `behaviour` beside it says.
@@ -142,8 +143,8 @@ def test_an_interrupted_build_leaves_no_compiler_and_is_begun_anew(
     number: signal.Signals, go: Path, component: Component
 ) -> None:
     (go / "behaviour").write_text(f"sleep 100 & echo $! > {go}/compiler; wait")
-    command = [sys.executable, "-c", textwrap.dedent(BUILDER), component.folder]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as runner:
+    command = [sys.executable, "-c", textwrap.dedent(BUILDER), str(component.folder)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT) as runner:
         wait_for((go / "compiler").exists)
         runner.send_signal(number)
         runner.wait(20)
@@ -182,7 +183,7 @@ def test_everything_that_goes_into_a_build_goes_into_its_key(go: Path, component
     assert toolchain
     assert go == toolchain.go.parent
     keys = [build.cached(component, toolchain)]
-    keys += [build.cached(component, Toolchain(toolchain.go, "", toolchain.facts | change))
+    keys += [build.cached(component, Toolchain(toolchain.go, "", {**toolchain.facts, **change}))
              for change in ({"GOVERSION": "go1.99.1"}, {"GOHOSTARCH": "arm64"}, {"GOAMD64": "v3"})]  # fmt: skip
     keys.append(build.cached(replace(component, package="k8s.io/kubernetes/cmd/other"), toolchain))
     (component.folder / "go.sum").write_text("k8s.io/api v0.37.2 h1:x\n")

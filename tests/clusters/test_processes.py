@@ -149,7 +149,7 @@ RUNNER = """
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_process_survives_the_runner(number: signal.Signals, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(RUNNER), tmp_path],
+        [sys.executable, "-c", textwrap.dedent(RUNNER), str(tmp_path)], cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
     ) as runner:  # fmt: skip
         assert runner.stdout
