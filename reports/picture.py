@@ -191,8 +191,8 @@ class _Layout:
         # What is cleared away after the last step is no part of the story.
         self.told: float = max(told, default=float("inf"))
         times = [entry["t"] for entry in entries] + told
-        shown = [entry["t"] for entry in entries if entry["kind"] in ("object", "fault", "audit", "gap")] + told
         self.end: float = max([*times, 0.1]) * 1.01
+        shown = told + [entry["t"] for entry in entries if entry["kind"] == "fault" or _made(entry)]
         self.begin: float = max(0.0, 1.03 * min([*shown, self.end / 2]) - 0.03 * self.end)
         self.epoch = _seconds(entries[0]["wall"]) - entries[0]["t"] if entries else 0.0
         self.notes: list[str] = []
@@ -239,7 +239,7 @@ class _Layout:
         return drawn
 
     def _ticks(self) -> list[tuple[float, str]]:
-        raw = (self.end - self.begin) / 8
+        raw = (self.end - self.begin) / 10
         power = 10.0 ** (len(str(int(raw))) - 1 if raw >= 1 else -len(f"{1 / raw:.0f}"))
         step = next(power * factor for factor in (1, 2, 5, 10, 20, 50, 100) if power * factor >= raw)
         digits = 0 if step >= 1 else len(f"{step:.6f}".rstrip("0").partition(".")[2])
@@ -256,12 +256,12 @@ class _Layout:
                 together.append([(number, step)])
         stops = []
         for index, group in enumerate(together):
-            (first, step), last = group[0], group[-1][0]
+            (number, step), last = group[0], group[-1][0]
             x = self.x(step.at or 0.0)
             following = self.x(together[index + 1][0][1].at or 0.0) if index + 1 < len(together) else WIDTH
             label = group[-1][1].phase if following - x > 84 else ""  # noqa: PLR2004
-            text = "\n".join(f"{number}. {one.phase}: {one.text} ({one.at:.2f} s)" for number, one in group)
-            stops.append(Stop(x, str(first) if first == last else f"{first}-{last}", label, _say(text, 600)))
+            text = "\n".join(f"{place}. {one.phase}: {one.text} ({one.at:.2f} s)" for place, one in group)
+            stops.append(Stop(x, str(number) if number == last else f"{number}-{last}", label, _say(text, 600)))
         return stops
 
     def _bands(self) -> list[Band]:
@@ -333,42 +333,40 @@ class _Layout:
     # Nodes
 
     def _nodes(self) -> list[Lane]:
-        pods = [states[0]["t"] for states in self._objects("pods").values()]
-        first_pod = min(pods, default=self.end)
-        lanes, quiet = [], 0
-        for states in self._objects("nodes").values():
-            marks: list[Mark] = []
-            spans: list[tuple[float, str, str, str]] = []
-            before: Json | None = None
-            for entry in states:
-                if entry["type"] == "DELETED":
-                    if marks or entry["t"] <= self.told:
-                        marks.append(Mark(self.x(entry["t"]), "deleted", f"deleted at {entry['t']:.2f} s"))
-                    break
-                now = entry["object"]
-                if entry["type"] == "ADDED" and entry["t"] > first_pod:
-                    marks.append(Mark(self.x(entry["t"]), "created", f"added at {entry['t']:.2f} s"))
-                if before is not None:
-                    changes = _node_changes(before, now)
-                    title = "\n".join([f"{entry['t']:.2f} s", *(text for _, text in changes)])
-                    if changes:
-                        word = " ".join(dict.fromkeys(word for word, _ in changes))
-                        marks.append(Mark(self.x(entry["t"]), "changed", _say(title), word))
-                # A node that comes up gets its conditions and loses its taint: only then changes are worth telling.
-                before = now if before is not None or _up(now) else None
-                kind, label = _node_state(now)
-                if not spans or spans[-1][1] != kind:
-                    spans.append((entry["t"], kind, label, ""))
-            if not marks:
-                quiet += 1
-                continue
-            gone = states[-1]["t"] if states[-1]["type"] == "DELETED" else None
-            lanes.append(self._lane(states[0]["name"], f"node {states[0]['name']}", spans, _labelled(marks), gone))
-        if quiet:
+        first_pod = min((states[0]["t"] for states in self._objects("pods").values()), default=self.end)
+        every = [self._node(states, first_pod) for states in self._objects("nodes").values()]
+        lanes = [lane for lane in every if lane.marks]
+        if quiet := len(every) - len(lanes):
             self.notes.append(
                 f"{quiet} node{'s' * (quiet > 1)} without a change {'are' if quiet > 1 else 'is'} not drawn"
             )
         return self._cut(lanes, NODES, "nodes")
+
+    def _node(self, states: list[Json], first_pod: float) -> Lane:
+        """Lay out one node; without a mark nothing happened to it."""
+        marks: list[Mark] = []
+        spans: list[tuple[float, str, str, str]] = []
+        before: Json | None = None
+        name, last = states[0]["name"], states[-1]
+        if states[0]["type"] == "ADDED" and states[0]["t"] > first_pod:
+            marks.append(Mark(self.x(states[0]["t"]), "created", f"added at {states[0]['t']:.2f} s"))
+        for entry in states:
+            if entry["type"] == "DELETED":
+                break
+            now = entry["object"]
+            if before is not None and (changes := _node_changes(before, now)):
+                title = "\n".join([f"{entry['t']:.2f} s", *(text for _, text in changes)])
+                word = " ".join(dict.fromkeys(word for word, _ in changes))
+                marks.append(Mark(self.x(entry["t"]), "changed", _say(title), word))
+            # A node that comes up gets its conditions and loses its taint: only then changes are worth telling.
+            before = now if before is not None or _up(now) else None
+            kind, label = _node_state(now)
+            if not spans or spans[-1][1] != kind:
+                spans.append((entry["t"], kind, label, ""))
+        gone = last["t"] if last["type"] == "DELETED" else None
+        if gone is not None and (marks or gone <= self.told):
+            marks.append(Mark(self.x(gone), "deleted", f"deleted at {gone:.2f} s"))
+        return self._lane(name, f"node {name}", spans, _labelled(marks), gone)
 
     # Requests and processes
 
@@ -452,15 +450,19 @@ class _Layout:
             and any(value != one[0][1] for one in series.values() for _, value in one)
         ]
         chosen = [name for name in PLOTS if name in samples] + own[:OWN]
-        return [self._plot(name, samples[name]) for name in chosen]
+        scraped = min((entry["t"] for entry in self.of("metric")), default=0.0)
+        plots = [self._plot(name, samples[name], scraped) for name in chosen]
+        return [plot for plot in plots if plot.series]
 
-    def _plot(self, name: str, samples: dict[str, list[tuple[float, float]]]) -> Plot:
+    def _plot(self, name: str, samples: dict[str, list[tuple[float, float]]], scraped: float) -> Plot:
         labels = [json.loads(key) for key in samples]
         telling = [key for key in labels[0] if len({one.get(key) for one in labels}) > 1]
         title, label = PLOTS.get(name, (name, telling[0] if telling else ""))
         grouped: dict[str, list[list[tuple[float, float]]]] = defaultdict(list)
         for one, series in zip(labels, samples.values(), strict=True):
-            grouped[str(one.get(label, ""))].append(series)
+            # What was not there at the first scrape is counted from nothing.
+            begun = [] if series[0][0] <= scraped else [(scraped, 0.0)]
+            grouped[str(one.get(label, ""))].append([*begun, *series])
         counter = name.endswith("_total")
         curves = {value: _sum(series, since_start=counter) for value, series in grouped.items()}
         told = [value for value, curve in curves.items() if any(height for _, height in curve)]
@@ -540,6 +542,11 @@ class _Layout:
         busy = sorted(range(len(lanes)), key=lambda index: -len(lanes[index].segments) - len(lanes[index].marks))
         self.notes.append(f"{most} of {len(lanes)} {what} are drawn: those in which most happened")
         return [lanes[index] for index in sorted(busy[:most])]
+
+
+def _made(entry: Json) -> bool:
+    """Whether an entry tells of something that was not there before the timeline."""
+    return entry["kind"] == "object" and entry["resource"] in ("pods", "nodes") and entry["type"] != "LISTED"
 
 
 def _pod_state(pod: Json) -> tuple[str, str, str]:  # noqa: PLR0911 - one for each state

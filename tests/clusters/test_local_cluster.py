@@ -186,8 +186,6 @@ def test_a_pod_can_be_created_in_a_namespace_that_was_just_created(kube: Kube) -
     pod = {"metadata": {"name": "first"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
 
     assert kube.create("pods", pod, "fresh")["spec"]["serviceAccountName"] == "default"
-    kube.delete("namespaces", "fresh")
-    eventually(lambda: kube.find("namespaces", "fresh") is None)
 
 
 def test_controllers_make_pods_and_collect_them(kube: Kube) -> None:
@@ -287,7 +285,7 @@ def test_nobody_without_credentials_gets_in(plane: LocalCluster) -> None:
         context = ssl.create_default_context(cafile=str(state / "etcd-ca.crt"))
         if pair:
             context.load_cert_chain(state / f"{pair}.crt", state / f"{pair}.key")
-        with pytest.raises(OSError, match=r"(?i)certificate|reset|EOF"):
+        with pytest.raises(OSError, match=r"(?i)certificate|unknown.ca|reset|EOF"):
             urllib.request.urlopen(f"{etcd}/version", context=context, timeout=5)
 
 
@@ -306,7 +304,7 @@ def flag_of(plane: LocalCluster, process: str, flag: str) -> str:
     ],
 )
 def test_only_names_can_be_switched_on(wanted: ControlPlane, tmp_path: Path) -> None:
-    with pytest.raises(ProviderError, match="they look like"):
+    with pytest.raises(ProviderError, match="look like"):
         local.create("test", results=tmp_path, control_plane=wanted)
 
 

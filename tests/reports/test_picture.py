@@ -9,7 +9,7 @@ import pytest
 
 from reports import picture
 from reports.picture import LEFT, RIGHT, WIDTH, Lane, Picture
-from reports.record import Witness
+from reports.record import Step, Witness
 from tests.reports.sample import CANDIDATE, START, Story
 
 
@@ -261,12 +261,15 @@ def test_steps_are_numbered_as_in_the_list(story: Story) -> None:
 
 
 def test_counters_start_at_zero_and_survive_a_restart(story: Story) -> None:
+    story.lines.clear()
     for t, value in ((1, 17), (2, 19), (3, 1), (4, 3)):
         story.t = t
         story.add("metric", name="x_total", labels={"result": "error"}, value=float(value))
-    plot = next(one for one in drawn(story).plots if one.name == "x_total")
-    assert plot.top == "5"
-    assert plot.series[0].path.count("V") == 3
+        if t > 1:  # not there at the first scrape: counted from nothing
+            story.add("metric", name="x_total", labels={"result": "new"}, value=8.0 + t)
+    plot = drawn(story).plots[0]
+    assert plot.top == "12"
+    assert [one.path.count("V") for one in plot.series] == [3, 3]
     assert picture._sum([[(1, 17.0), (2, 19.0), (3, 1.0), (4, 3.0)]], since_start=True) == [
         (1, 0),
         (2, 2),
@@ -282,12 +285,36 @@ def test_series_of_one_label_value_are_added_up() -> None:
 def test_plots_show_what_moved_and_nothing_else(story: Story) -> None:
     for t, value in ((1, 0.0), (2, 3.0)):
         story.t = t
-        story.add("metric", name="scheduler_cache_size", labels={"type": "assumed_pods"}, value=value)
+        story.add("metric", name="ledger_slots", labels={"state": "held"}, value=value)
+        story.add("metric", name="scheduler_goroutines", labels={"operation": "binding"}, value=value)
         story.add("metric", name="lag_seconds_bucket", labels={"le": "1"}, value=value)
         story.add("metric", name="still", labels={}, value=1.0)
     story.pod("a")
-    story.count()
-    assert [plot.name for plot in drawn(story).plots] == ["scheduler_pending_pods", "scheduler_cache_size"]
+    story.refuse("a", "no room")
+    of = drawn(story)
+    assert [plot.name for plot in of.plots] == [*picture.PLOTS, "ledger_slots"]
+    assert [one.label for one in of.plots[0].series] == ["unschedulable"]
+
+
+def test_the_picture_starts_with_the_story(story: Story) -> None:
+    story.wait(5)
+    story.step("arrange", "a node")
+    story.pod("a")
+    story.wait(5)
+    story.step("check", "end")
+    of = drawn(story)
+    assert float(of.ticks[0][1]) >= 5
+    assert LEFT < lane(of, "Pods", "a").segments[0].x < LEFT + 60
+    assert seconds(of, lane(of, "Pods", "a").segments[0].x) == pytest.approx(5.0, abs=0.5)
+
+
+def test_nodes_cleared_away_at_the_end_did_not_change(story: Story) -> None:
+    story.node("gpu-1")
+    story.pod("a")
+    story.step("conclude", "end")
+    story.wait(1)
+    story.seen("nodes", "DELETED", story.objects["gpu-1"])
+    assert [group.name for group in drawn(story).groups] == ["Pods"]
 
 
 def test_what_is_cut_is_said(story: Story) -> None:
@@ -329,7 +356,8 @@ def test_texts_are_cleaned_and_shortened(story: Story) -> None:
 
 @pytest.mark.parametrize("end", [0.3, 1, 4, 9.9, 31, 75, 299, 1234, 9000])
 def test_the_axis_has_round_ticks(end: float) -> None:
-    of = picture.draw([{"seq": 1, "t": end, "wall": START.isoformat(), "kind": "step", "phase": "check", "text": ""}])
+    ends = [Step(phase="arrange", text="", at=0.0), Step(phase="check", text="", at=end)]
+    of = picture.draw([], ends)
     labels = [float(label) for _, label in of.ticks]
     assert 4 <= len(labels) <= 12
     assert labels[0] == 0

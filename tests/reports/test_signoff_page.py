@@ -355,6 +355,9 @@ def test_verdicts_never_rely_on_colour(bad: Path) -> None:
 # --- contrast ---------------------------------------------------------------------------------------------------------
 
 
+OPACITY = 0.8  # of a state in a picture
+
+
 def _themes() -> dict[str, dict[str, str]]:
     blocks = re.findall(r":root \{(.*?)\}", CSS.read_text(), re.DOTALL)
     light, dark = (dict(re.findall(r"--([\w-]+): ([^;]+);", block)) for block in blocks[:2])
@@ -392,9 +395,15 @@ def test_text_and_marks_have_contrast(theme: str) -> None:
     texts += [("ink", name) for name in fills]
     for front, ground in texts:
         assert _contrast(_rgb(colours[front]), _rgb(colours[ground])) >= 4.5, (theme, front, ground)
-    for fill in fills:  # shaded twice by a witnessed fault, state and text alike
-        shaded, ink = (_over(colours["wash"], _over(colours["wash"], _rgb(colours[name]))) for name in (fill, "ink"))
-        assert _contrast(ink, shaded) >= 4.5, (theme, fill)
+    washed = _over(colours["wash"], _over(colours["wash"], _rgb(colours["bg"])))
+    for fill in fills:  # shaded by a witnessed fault, which shows through
+        assert f"fill-opacity: {OPACITY};" in CSS.read_text().replace(": .", ": 0.")
+        shaded = tuple(
+            OPACITY * own + (1 - OPACITY) * below for own, below in zip(_rgb(colours[fill]), washed, strict=True)
+        )
+        assert _contrast(_rgb(colours["ink"]), shaded) >= 4.5, (theme, fill)
+    for front in ("ink", "muted", "fail"):
+        assert _contrast(_rgb(colours[front]), washed) >= 4.5, (theme, front)
     for edge in [name for name in colours if re.fullmatch(r"e-\w+|c\d|gap", name)]:
         assert _contrast(_rgb(colours[edge]), _rgb(colours["bg"])) >= 3, (theme, edge)
     assert _contrast(_rgb(colours["gap"]), _rgb(colours["bg"])) >= 4.5

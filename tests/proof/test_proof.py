@@ -1,0 +1,149 @@
+"""The suite is proved on schedulers that are wrong in one known way: each fails the requirement meant for it."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fixtures import catalogue
+from reports import record
+from reports.record import Record, RunVerdict, Verdict
+from tests.broken.variants import TOY, VARIANTS, Json, Variant, toy
+
+ROOT = Path(__file__).resolve().parents[2]
+# Runs side by side, and seconds for one of them: far beyond what any needs.
+AT_ONCE, MOST = 2, 300.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of the suite."""
+
+    name: str
+    descriptor: Json
+    select: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a run."""
+
+    code: int
+    record: Record
+    printed: str
+
+    def verdicts(self) -> dict[str, Verdict]:
+        return {row.id: row.verdict for row in self.record.requirements}
+
+    def failures(self, requirement: str) -> list[str]:
+        """Return what the failed scenarios of a requirement say."""
+        scenarios = [one for row in self.record.requirements if row.id == requirement for one in row.scenarios]
+        return [one.message for one in scenarios if one.verdict is Verdict.FAIL]
+
+
+@pytest.fixture(scope="module")
+def started(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Ended]]]:
+    """Start the runs of all chosen tests, a few at once."""
+    folder = tmp_path_factory.mktemp("proof")
+    given = request.config.getoption("--binaries")
+    binaries = [f"--binaries={Path(given).absolute()}"] if given else []
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "UNRESERVE_CO"))}
+    running: list[subprocess.Popen[str]] = []
+
+    def run(case: Case) -> Ended:
+        descriptor, results = folder / f"{case.name}.yaml", folder / case.name
+        descriptor.write_text(yaml.safe_dump(case.descriptor))
+        command = [
+            sys.executable, "-m", "pytest", "suites", f"--candidate={descriptor}", f"--select={','.join(case.select)}",
+            f"--results={results}", *binaries, *case.options,
+        ]  # fmt: skip
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        running.append(process)
+        printed, _ = process.communicate(timeout=MOST)
+        return Ended(process.returncode, record.read(results / "latest"), printed)
+
+    specs = [getattr(item, "callspec", None) for item in request.session.items]
+    cases: list[Case] = [spec.params["ended"] for spec in specs if spec and "ended" in spec.params]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            yield {case.name: pool.submit(run, case) for case in cases}
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                process.terminate()  # nothing where it has ended
+
+
+@pytest.fixture
+def ended(request: pytest.FixtureRequest, started: dict[str, Future[Ended]]) -> Ended:
+    """Return how the run of a case ended."""
+    return started[request.param.name].result()
+
+
+@pytest.mark.parametrize(
+    ("ended", "variant"),
+    [pytest.param(Case(v.name, v.descriptor, v.selected), v, id=v.name) for v in VARIANTS],
+    indirect=["ended"],
+)
+def test_a_broken_scheduler_is_caught(ended: Ended, variant: Variant) -> None:
+    verdicts = ended.verdicts()
+    wrong = {name: str(verdicts[name]) for name in variant.caught_by if verdicts[name] is not Verdict.FAIL}
+    assert not wrong, ended.printed
+    for name, says in variant.caught_by.items():
+        assert any(re.search(says, message) for message in ended.failures(name)), (name, ended.failures(name))
+
+    others = verdicts.keys() - variant.caught_by.keys()
+    allowed = {name: {Verdict.PASS} | ({Verdict.FAIL} if name in variant.collateral else set()) for name in others}
+    wrong = {name: str(verdicts[name]) for name in others if verdicts[name] not in allowed[name]}
+    assert not wrong, ended.printed
+    assert ended.code == RunVerdict.FAILURE.exit_code
+
+
+@pytest.mark.parametrize("ended", [pytest.param(Case("healthy", toy()), id="healthy")], indirect=True)
+def test_a_healthy_scheduler_passes(ended: Ended) -> None:
+    assert ended.code == 0, ended.printed
+    assert set(ended.verdicts().values()) == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    "ended", [pytest.param(Case("faults-off", toy(), ("RES-4", "RES-5"), ("--faults-off",)), id="faults-off")],
+    indirect=True,
+)  # fmt: skip
+def test_without_faults_nothing_is_proved(ended: Ended) -> None:
+    verdicts = ended.verdicts()
+    assert (verdicts["RES-4"], verdicts["RES-5"]) == (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE), ended.printed
+    assert ended.code == RunVerdict.PARTIAL.exit_code
+
+
+def test_every_requirement_names_the_variants_that_it_catches() -> None:
+    named = {
+        (rule.id, variant)
+        for rule in catalogue.load([ROOT / "suites"]).values()
+        for variant in rule.variant.split(", ")
+        if not rule.variant.startswith("none")
+    }
+    assert named == {(name, variant.name) for variant in VARIANTS for name in variant.caught_by}
+
+
+def test_every_fault_is_made_somewhere() -> None:
+    written = set(re.findall(r'broken\("([a-z-]+)"\)', TOY.read_text()))
+    named = {fault for variant in VARIANTS for fault in _faults(variant.descriptor)}
+    # Written as f"no-wake-{check}".
+    assert named - written == {"no-wake-label", "no-wake-taint", "no-wake-allocatable"}
+    assert written <= named
+
+
+def _faults(descriptor: Json) -> Iterator[str]:
+    for process in descriptor["deployment"]["processes"]:
+        yield from (word.partition("=")[2] for word in process["args"] if word.startswith("--fault="))
