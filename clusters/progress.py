@@ -4,6 +4,7 @@ import time
 from typing import Protocol, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
 # Seconds between two lines about the same thing where lines cannot be replaced.
@@ -56,7 +57,7 @@ class Shown:
             if self._live is None:
                 self._live = self._console.status("")
                 self._live.start()
-            self._live.update(text)
+            self._live.update(escape(text))
         elif time.monotonic() >= self._next_line:
             self.step(text)
 
