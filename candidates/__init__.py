@@ -1,7 +1,7 @@
 """What is tested: the description of a scheduler, and how it is deployed."""
 
 from candidates.deploy import Deployed, DeployError, ScrapeError, deploy
-from candidates.descriptor import Cause, Descriptor, Deviation, Gang
+from candidates.descriptor import Cause, Descriptor, Deviation, Gang, Metric
 from candidates.document import DescriptorError
 from candidates.reading import load
 
@@ -13,6 +13,7 @@ __all__ = [
     "DescriptorError",
     "Deviation",
     "Gang",
+    "Metric",
     "ScrapeError",
     "deploy",
     "load",

@@ -6,6 +6,7 @@ is gone.
 """
 
 import contextlib
+import json
 import os
 import random
 import secrets
@@ -151,6 +152,17 @@ class Supervisor:
 
     def __exit__(self, *_: object) -> None:
         self.stop_all()
+
+    @property
+    def mark(self) -> dict[str, str]:
+        """Environment variable by which the guard knows a process of this run, for one that others start."""
+        return {reaper.VARIABLE: self._token}
+
+    def at_death(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Have the guard run a command, after it has killed everything, should the runner die before `stop_all`."""
+        assert self._guard.stdin  # for the type checker: it is a pipe
+        self._guard.stdin.write(json.dumps({"args": list(argv), "env": dict(env)}).encode() + b"\n")
+        self._guard.stdin.flush()
 
     @property
     def processes(self) -> list[Process]:

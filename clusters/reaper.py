@@ -1,7 +1,8 @@
 """The guard of one run: when the runner is gone, kill what it started and remove its private folder.
 
-Run as a script by `clusters.processes.Supervisor`. Standard input carries two lines (token, folder), then `done` after
-a clean end. End of file without `done`, or another parent process, means that the runner died, whatever killed it.
+Run as a script by `clusters.processes.Supervisor`. Standard input carries two lines (token, folder), then commands to
+run after a death (a JSON object each), then `done` after a clean end. End of file without `done`, or another parent
+process, means that the runner died, whatever killed it.
 Standard library only and few imports (no pathlib): it is started before everything else.
 """
 
@@ -75,9 +76,14 @@ def main() -> None:
     if "done" in rest or not token:
         return
     kill_carriers(token)
-    if folder:
-        import shutil  # noqa: PLC0415 - only after the fact, to start fast
+    import json  # noqa: PLC0415 - only after the fact, to start fast
+    import shutil  # noqa: PLC0415
+    import subprocess  # noqa: PLC0415
 
+    for line in filter(None, rest):
+        with contextlib.suppress(OSError, ValueError):
+            subprocess.run(**json.loads(line), stdin=subprocess.DEVNULL, check=False)
+    if folder:
         shutil.rmtree(folder, ignore_errors=True)
 
 

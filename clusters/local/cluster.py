@@ -2,24 +2,21 @@
 
 import contextlib
 import http.client
-import re
 import ssl
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from clusters import equipment
 from clusters.identity import encoded, make_identity, write_kubeconfig
 from clusters.kube import ApiError, ApiUnreachable, Json, Kube
 from clusters.local import build
 from clusters.local.pki import Authority, Pair, signing_key
 from clusters.processes import ExitedEarly, Process, Supervisor, address_in_use, ending, free_port, tail
 from clusters.progress import Progress, Silent
-from clusters.provider import SYSTEM_NAMESPACE, Capability, ControlPlane, Identity, ProviderError
+from clusters.provider import Capability, ControlPlane, Identity, ProviderError
 
-DATA = Path(__file__).parent / "data"
 LOOPBACK = "127.0.0.1"
 
 # Seconds for one process to answer. Eight control planes at once on two cores took 27.
@@ -28,11 +25,6 @@ START_TIMEOUT = 120.0
 PROBE_TIMEOUT = 2.0
 # Times that all ports are chosen anew when somebody else took one of them.
 ATTEMPTS = 4
-
-# No fake node sends heartbeats, so that none becomes NotReady on a loaded machine, and none is left alone: kwok stops
-# serving a node for up to 10 s when its lease is collected after the node was deleted and created again. Only a
-# scenario breaks a node.
-NODE_GRACE = "8760h"
 
 # Of the controllers that are on by default, those that would only make noise here: no fake node has endpoints,
 # certificates or attached volumes, and writes that nobody asked for wake schedulers. All minors know these names.
@@ -44,9 +36,6 @@ UNUSED_CONTROLLERS = (
     "persistentvolume-expander-controller", "root-ca-certificate-publisher-controller",
     "serviceaccount-token-controller", "ttl-controller", "validatingadmissionpolicy-status-controller",
 )  # fmt: skip
-
-FEATURE_GATE = re.compile(r"[A-Z][A-Za-z0-9]*")
-RUNTIME_CONFIG = re.compile(r"api/(all|ga|beta|alpha|legacy)|([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?(/[a-z]+)?")
 
 
 class LocalCluster:
@@ -197,7 +186,7 @@ class _Plane:
         self._await(etcd, _probe(ports.etcd, "/health", self._etcd_ca, self._etcd_client))
         self._await(apiserver, _probe(ports.apiserver, "/readyz", self.ca.cert, self._admin))
         controllers = self._run("kube-controller-manager", self._manager_flags(ports, manager))
-        self._set_up()
+        equipment.set_up(self.kube)
         kubelet = self._run("kwok", self._kwok_flags(ports, kwok))
         self._await(kubelet, _probe(ports.kwok, "/healthz", self.ca.cert))
         self._await(controllers, _probe(ports.manager, "/healthz", self.ca.cert))
@@ -220,11 +209,6 @@ class _Plane:
             return answers()
 
         process.wait_until(ready, START_TIMEOUT)
-
-    def _set_up(self) -> None:
-        self.kube.create("namespaces", {"metadata": {"name": SYSTEM_NAMESPACE}})
-        for manifest in yaml.safe_load_all((DATA / "rbac.yaml").read_text(encoding="utf-8")):
-            self.kube.apply(manifest)
 
     def _kubeconfig(self, name: str, pair: Pair) -> Path:
         user = {
@@ -264,7 +248,7 @@ class _Plane:
             f"--service-account-signing-key-file={self._account_key}",
             # Written before the answer is sent: what a client knows, the log has.
             "--audit-log-mode=blocking", f"--audit-log-path={self.audit_log}", "--audit-log-maxsize=0",
-            f"--audit-policy-file={DATA / 'audit-policy.yaml'}",
+            f"--audit-policy-file={equipment.AUDIT_POLICY}",
             "--allow-privileged", "--profiling=false", "--enable-logs-handler=false",
             *self._switches,
         ]  # fmt: skip
@@ -276,16 +260,12 @@ class _Plane:
             f"--tls-cert-file={self._loopback.cert}", f"--tls-private-key-file={self._loopback.key}",
             "--leader-elect=false", "--use-service-account-credentials", "--profiling=false",
             "--controllers=" + ",".join(["*", *(f"-{name}" for name in UNUSED_CONTROLLERS)]),
-            f"--node-monitor-grace-period={NODE_GRACE}", "--node-monitor-period=1s",
-            "--kube-api-qps=100", "--kube-api-burst=200",
-            *gates,
+            *(f"--{flag}={value}" for flag, value in equipment.CONTROLLER_FLAGS.items()), *gates,
         ]  # fmt: skip
 
     def _kwok_flags(self, ports: _Ports, kubeconfig: Path) -> list[str]:
         return [
-            f"--kubeconfig={kubeconfig}", f"--config={DATA / 'kwok.yaml'}", "--manage-all-nodes=false",
-            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-            f"--server-address={LOOPBACK}:{ports.kwok}",
+            *equipment.kwok_flags(kubeconfig, f"{LOOPBACK}:{ports.kwok}"),
             f"--tls-cert-file={self._loopback.cert}", f"--tls-private-key-file={self._loopback.key}",
         ]  # fmt: skip
 
@@ -296,12 +276,7 @@ def _switches(wanted: ControlPlane) -> list[str]:
     Raises:
         ProviderError: a name is not shaped like one.
     """
-    for name in wanted.feature_gates:
-        if not FEATURE_GATE.fullmatch(name):
-            raise ProviderError(f"{name!r} is no feature gate; their names look like DynamicResourceAllocation")
-    for name in wanted.runtime_config:
-        if not RUNTIME_CONFIG.fullmatch(name):
-            raise ProviderError(f"{name!r} is no API to switch on; they look like scheduling.k8s.io/v1beta1")
+    equipment.check(wanted)
     flags = {"--feature-gates": wanted.feature_gates, "--runtime-config": wanted.runtime_config}
     return [
         f"{flag}=" + ",".join(f"{name}={str(on).lower()}" for name, on in sorted(values.items()))

@@ -53,7 +53,7 @@ def _python() -> Finding:
     found = f"{sys.version_info.major}.{sys.version_info.minor}"
     if sys.version_info >= PYTHON:
         return Finding("Python", "ok", f"{found} ({sys.executable})")
-    return Finding("Python", "missing", f"this is {found}; use 3.11 or newer: make setup PYTHON=python3.11")
+    return Finding("Python", "missing", f"this is {found}; put 3.11 or newer on PATH as python3 and remove .venv")
 
 
 def _cache() -> Finding:
