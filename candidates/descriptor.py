@@ -660,6 +660,12 @@ class Descriptor(Model):
         return self.path.resolve().parent
 
     @property
+    def served(self) -> frozenset[str]:
+        """Every schedulerName that the process serves, those of the default scheduler it is a profile of included."""
+        shared = {self.baseline.scheduler_name} if self.mode == "profile-of-default" else set()
+        return frozenset({*self.scheduler_names, *shared})
+
+    @property
     def features(self) -> frozenset[str]:
         """Names of the features it claims."""
         return frozenset(self.claims)

@@ -5,13 +5,13 @@ import importlib
 import importlib.util
 import os
 import secrets
+import shlex
 import signal
 import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from nightly import index, night
 from nightly.matrix import ROOT, Cell
 from nightly.night import Night, Ran
 from reports import record, wording
-from reports.record import Record, RecordError, RunVerdict, write_private
+from reports.record import RecordError, RunVerdict, write_private
 
 RUNNER = (sys.executable, "-m", "pytest", "-v", "-p", "fixtures.plugin", "-p", "reports.plugin")
 # Seconds between two looks at the running cells.
@@ -63,6 +63,10 @@ class _Running:
     stopped: str = ""
     """Why it was asked to stop."""
 
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.process.started
+
 
 class Nightly:
     """One night in `results/nightly-<id>`: its record and its page are on disk from the beginning."""
@@ -72,21 +76,13 @@ class Nightly:
         runner: Sequence[str] = RUNNER,
     ) -> None:  # fmt: skip
         now = datetime.now(UTC)
-        self.night = Night(
-            id=f"nightly-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}", started=now, matrix=matrix, parallel=parallel,
-            cells=[
-                Ran(
-                    name=cell.name, candidate=cell.candidate.stem, kubernetes=cell.kubernetes, provider=cell.provider,
-                    command=["python", "-m", "pytest", *cell.arguments()],
-                )
-                for cell in cells
-            ],
-        )  # fmt: skip
-        self.directory = results.absolute() / self.night.id
-        self._cells, self._parallel, self._runner, self._progress = list(cells), parallel, list(runner), progress
-        self._rows = {row.name: row for row in self.night.cells}
+        self._cells, self._runner, self._progress = list(cells), list(runner), progress
+        self._rows = {cell.name: _planned(cell) for cell in cells}
         self._running: dict[str, _Running] = {}
         self._signals = 0
+        identity = f"nightly-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        self.night = Night(id=identity, started=now, matrix=matrix, parallel=parallel, cells=[])
+        self.directory = results.absolute() / identity
 
     def run(self) -> Night:
         """Run all cells. The first Ctrl-C, SIGTERM or SIGHUP stops those that run, a second one kills them."""
@@ -103,9 +99,7 @@ class Nightly:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        self.night.verdict = night.worst(self.night.cells)
-        self.night.ended = datetime.now(UTC)
-        self._write()
+        self._write(verdict=night.worst(self._rows.values()), ended=datetime.now(UTC))
         return self.night
 
     def _asked(self, number: int, frame: object) -> None:  # noqa: ARG002 - the shape of a signal handler
@@ -114,25 +108,24 @@ class Nightly:
     def _loop(self, supervisor: Supervisor) -> None:
         waiting = deque(self._cells)
         while self._running or (waiting and not self._signals):
-            while waiting and len(self._running) < self._parallel and not self._signals:
+            while waiting and len(self._running) < self.night.parallel and not self._signals:
                 self._begin(waiting.popleft(), supervisor)
             for name, cell in list(self._running.items()):
                 self._look_at(name, cell)
             if self._running:
-                text = ", ".join(f"{name} {self._lasted(name):.0f} s" for name in self._running)
-                self._progress.tick(f"{len(waiting)} waiting; {'stopping' if self._signals else 'running'}: {text}")
+                text = ", ".join(f"{name} {cell.seconds:.0f} s" for name, cell in self._running.items())
+                self._progress.tick(f"{'stopping' if self._signals else 'running'} {text}; {len(waiting)} waiting")
                 time.sleep(TICK)
 
     def _begin(self, cell: Cell, supervisor: Supervisor) -> None:
-        row, folder = self._rows[cell.name], self.directory / cell.name
-        row.started = datetime.now(UTC)
         if reason := unavailable(cell.provider):
             self._end(cell.name, verdict=RunVerdict.NOTHING_RAN, reason=f"not available on this machine: {reason}")
             return
+        folder = self.directory / cell.name
         folder.mkdir(mode=0o700)
-        row.log = f"{cell.name}/output.log"
-        # The command in the reports is one that a person can type again: without where this night keeps its results.
-        environment = {**os.environ, "UNRESERVE_COMMAND": " ".join(_quoted(row.command)), "COLUMNS": "120"}
+        row = self._note(cell.name, started=datetime.now(UTC), log=f"{cell.name}/output.log")
+        # What the reports give as the command that does it again: without where this night keeps its results.
+        environment = {**os.environ, "UNRESERVE_COMMAND": shlex.join(row.command), "COLUMNS": "120"}
         process = supervisor.start(
             cell.name, [*self._runner, *cell.arguments(), "--results", folder],
             env=environment, cwd=ROOT, log=self.directory / row.log,
@@ -143,64 +136,60 @@ class Nightly:
         now = time.monotonic()
         if (code := cell.process.poll()) is not None:
             del self._running[name]
-            self._end(name, **_judged(self.directory / name, cell.process, code, cell.stopped, bool(self._signals)))
+            facts = _judged(self.directory / name, code, cell, RunVerdict.INTERRUPTED if self._signals else None)
+            self._end(name, seconds=round(cell.seconds, 1), exit_code=code, **facts)
         elif not cell.stopped and (self._signals or now > cell.deadline):
-            minutes = (now - cell.process.started) / 60
-            cell.stopped = "the night was stopped" if self._signals else f"stopped after {minutes:.0f} minutes"
+            cell.stopped = "the night was stopped" if self._signals else f"stopped after {cell.seconds / 60:.0f} min"
             cell.deadline = now + GRACE
             cell.process.signal(signal.SIGTERM)
         elif cell.stopped and (self._signals > 1 or now > cell.deadline):
             cell.process.kill()
 
     def _end(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - the fields of Ran
-        row = self._rows[name]
-        row.seconds = round(self._lasted(name), 1)
-        for field, value in facts.items():
-            setattr(row, field, value)
+        row = self._note(name, **facts)
         self._write()
-        done = sum(each.verdict is not None for each in self.night.cells)
+        assert row.verdict
+        done = sum(each.verdict is not None for each in self._rows.values())
         said = row.reason.partition("\n")[0] or index.counted(record.read(self.directory / row.record))
-        width = max(map(len, self._rows))
+        took = "" if row.seconds is None else index.lasted(row.seconds)
         self._progress.step(
-            f"[{done}/{len(self._rows)}] {wording.GLYPHS[row.verdict or RunVerdict.ERROR]} {row.verdict:<12}"
-            f" {name:<{width}} {index.lasted(row.seconds):>12}  {said}"
+            f"[{done}/{len(self._rows)}] {wording.GLYPHS[row.verdict]} {row.verdict:<12} "
+            f"{name:<{max(map(len, self._rows))}}  {took:>11}  {said}"
         )
 
-    def _lasted(self, name: str) -> float:
-        started = self._rows[name].started
-        return (datetime.now(UTC) - started).total_seconds() if started else 0.0
+    def _note(self, name: str, **facts: Any) -> Ran:  # noqa: ANN401 - the fields of Ran
+        self._rows[name] = Ran.model_validate({**dict(self._rows[name]), **facts})
+        return self._rows[name]
 
-    def _write(self) -> None:
-        checked = Night.model_validate(self.night.model_dump(by_alias=True))
-        write_private(self.directory / night.FILE, checked.model_dump_json(indent=1) + "\n")
+    def _write(self, **facts: Any) -> None:  # noqa: ANN401 - the fields of Night
+        self.night = Night.model_validate({**dict(self.night), "cells": list(self._rows.values()), **facts})
+        write_private(self.directory / night.FILE, self.night.model_dump_json(indent=1) + "\n")
         index.write(self.directory)
 
 
-def _judged(folder: Path, process: Process, code: int, stopped: str, interrupted: bool) -> dict[str, Any]:  # noqa: FBT001
-    """Return what is known about a cell that has ended: by its record, if the exit code agrees."""
+def _planned(cell: Cell) -> Ran:
+    return Ran(
+        name=cell.name, candidate=cell.candidate.stem, kubernetes=cell.kubernetes, provider=cell.provider,
+        command=["python", "-m", "pytest", *cell.arguments()],
+    )  # fmt: skip
+
+
+def _judged(folder: Path, code: int, cell: _Running, night_says: RunVerdict | None) -> dict[str, Any]:
+    """Return what is known about a cell that has ended: what its record says, if its exit code agrees."""
     latest = (folder / "latest").resolve()
-    facts: dict[str, Any] = {"exit_code": code, "verdict": RunVerdict.ERROR}
+    facts: dict[str, Any] = {}
     try:
-        run: Record = record.read(latest)
+        run = record.read(latest)
     except RecordError as problem:
-        missing = not (latest / record.RECORD).exists()
-        facts["reason"] = "wrote no run record" if missing else str(problem)
+        said = str(problem) if (latest / record.RECORD).exists() else "there is no run record"
     else:
-        facts |= {"record": f"{folder.name}/{latest.name}", "patience": run.patience, "verdict": run.verdict}
+        facts = {"record": f"{folder.name}/{latest.name}", "patience": run.patience}
         if run.verdict.exit_code == code and run.verdict is not RunVerdict.INTERRUPTED:
-            return facts
-        facts["reason"] = f"the run record says {run.verdict}"
-    with suppress(ValueError):
-        facts["verdict"] = RunVerdict.INTERRUPTED if interrupted else RunVerdict.ERROR
-    last = "" if stopped else "".join(f"\n{line}" for line in tail(process.log))
-    facts["reason"] = f"{stopped or 'pytest ' + ending(code)}; {facts['reason']}{last}"
-    return facts
-
-
-def _quoted(words: Sequence[str]) -> list[str]:
-    import shlex
-
-    return [shlex.quote(word) for word in words]
+            return {**facts, "verdict": run.verdict}
+        said = f"the run record says {run.verdict}"
+    last = "" if cell.stopped else "".join(f"\n{line}" for line in tail(cell.process.log))
+    reason = f"{cell.stopped or 'pytest ' + ending(code)}; {said}{last}"
+    return {**facts, "verdict": night_says or RunVerdict.ERROR, "reason": reason}
 
 
 def _point(link: Path, target: str) -> None:

@@ -1,6 +1,6 @@
 """ISO: only the candidate's own Pods change."""
 
-from fixtures import Expect, Fences, Pool, Workload, requirement
+from fixtures import Baseline, Expect, Fences, Pool, Workload, requirement
 
 
 @requirement("ISO-1")
@@ -30,3 +30,25 @@ def test_a_name_that_nobody_serves_waits(pool: Pool, workload: Workload, fences:
     expect(orphan).untouched_by_the_candidate()
     expect(orphan).never_bound()
     expect(orphan).listed_as_waiting()
+
+
+@requirement("ISO-7")
+def test_the_default_profile_stays_as_it_was(
+    pool: Pool, workload: Workload, baseline: Baseline, expect: Expect
+) -> None:
+    """With the canary as one more profile the default one has the same configuration and places Pods the same way."""
+    nodes = pool.add_gpu_nodes(3, gpus=8)
+
+    def place_one_pod_for_each_node() -> None:
+        for node in nodes:
+            pod = workload.pod(gpus=1, prefers=node, scheduler=baseline.scheduler_name).create()
+            expect(pod).bound_to(node)
+
+    with baseline.instead_of_the_candidate() as alone:
+        before = baseline.profile(alone)
+        place_one_pod_for_each_node()
+
+    baseline.unchanged_since(before)
+    place_one_pod_for_each_node()
+    baseline.broken_profile_is_refused()
+    place_one_pod_for_each_node()

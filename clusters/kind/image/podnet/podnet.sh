@@ -4,13 +4,13 @@ set -u
 PATH=/bin
 /bin/busybox --install -s /bin 2>/dev/null
 account=/var/run/secrets/kubernetes.io/serviceaccount
+round=0
 while :; do
   /node-bin/kubectl --server="https://$CONTROL_PLANE_ENDPOINT" --certificate-authority=$account/ca.crt --token="$(cat $account/token)" \
     get nodes -o 'jsonpath={range .items[*]}{.metadata.name} {.spec.podCIDR} {.status.addresses[?(@.type=="InternalIP")].address}{"\n"}{end}' >/nodes || {
     sleep 1
     continue
   }
-  pause=10
   while read -r name cidr address; do
     # A new node has none yet, a fake node never.
     [ -n "$address" ] || continue
@@ -27,6 +27,7 @@ while :; do
 CONF
     mv /etc/cni/net.d/.podnet.part /etc/cni/net.d/10-podnet.conflist
   done </nodes
-  [ -f /etc/cni/net.d/10-podnet.conflist ] || pause=1
-  sleep $pause
+  # Often while the cluster comes up, then at leisure.
+  round=$((round + 1))
+  if [ $round -lt 30 ]; then sleep 1; else sleep 10; fi
 done
