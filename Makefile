@@ -7,13 +7,15 @@ SUITES     ?= suites
 SELECT     ?=
 RESULTS    ?= results
 ITERATIONS ?= 1
+MATRIX     ?= nightly.yaml
+PARALLEL   ?=
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -v -p fixtures.plugin -p reports.plugin
 GIVEN  := $(foreach name,CANDIDATE PROVIDER KUBERNETES SUITES SELECT RESULTS ITERATIONS,\
 	$(if $(filter command environment,$(firstword $(origin $(name)))),$(name)='$($(name))'))
 
-.PHONY: help setup conformance test check bench doctor docs lock clean
+.PHONY: help setup conformance nightly test check bench doctor docs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +33,9 @@ conformance: .venv/installed ## Judge CANDIDATE and write the sign-off report
 	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) --candidate $(CANDIDATE) \
 		--provider $(PROVIDER) --kubernetes $(KUBERNETES) --select '$(SELECT)' --results $(RESULTS) --iterations $(ITERATIONS)
 
+nightly: .venv/installed ## Judge each candidate of MATRIX on each minor and provider
+	$(PYTHON) -m nightly run --matrix '$(MATRIX)' --results $(RESULTS) $(if $(PARALLEL),--parallel $(PARALLEL))
+
 test: setup ## Test the suite itself, broken schedulers included
 	$(PYTHON) -m pytest tests
 
@@ -41,6 +46,7 @@ check: .venv/installed ## Lint, types, import rules, generated files
 	.venv/bin/lint-imports
 	$(PYTHON) -m candidates schema --check
 	$(PYTHON) -m fixtures requirements --check
+	$(PYTHON) -m tests.workflows
 
 bench: setup ## Measure start-up beside kwokctl
 	$(PYTHON) -m tests.bench.startup

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from clusters.kind import node_image
+from clusters.kind.machine import MachineError
 from clusters.local import build as builds
 from clusters.local.doctor import examine
 from clusters.progress import Shown
@@ -33,6 +35,19 @@ def build(
                     if component.name in builds.NEEDED:
                         console.print(f"{builds.ensure(component, progress)}", soft_wrap=True, markup=False)
     except ProviderError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+@app.command()
+def kind_image(
+    kubernetes: Annotated[str, typer.Option(help="Minor version.")] = builds.NEWEST,
+    mirror: Annotated[str, typer.Option(help="Debian archive, if not the one that apt uses here.")] = "",
+) -> None:
+    """Make a node image for kind where no registry is reachable, unless it is there, and print its name."""
+    try:
+        with Shown() as progress:
+            console.print(node_image.make(kubernetes, progress, mirror=mirror), soft_wrap=True, markup=False)
+    except (ProviderError, MachineError) as error:
         raise SystemExit(f"error: {error}") from None
 
 

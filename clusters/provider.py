@@ -43,10 +43,15 @@ class Identity:
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """What a candidate needs the control plane to switch on."""
+    """What a candidate needs the control plane to switch on.
+
+    `default_scheduler` is whether the scheduler that a cluster may bring along stays: not beside a candidate that
+    serves the same name.
+    """
 
     feature_gates: dict[str, bool] = field(default_factory=dict)
     runtime_config: dict[str, bool] = field(default_factory=dict)
+    default_scheduler: bool = True
 
 
 @runtime_checkable

@@ -1,1 +1,1 @@
-"""Many runs in one night: every candidate on every Kubernetes minor on every provider, and one page over all of them."""
+"""Many runs in one night: candidates on Kubernetes minors on providers, and one page over all of them."""

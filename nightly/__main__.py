@@ -1,5 +1,6 @@
 """`python -m nightly`: run a matrix of candidates, Kubernetes minors and providers, or draw its page again."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,7 @@ from rich.text import Text
 
 from clusters.progress import Shown, Silent
 from nightly import index, matrix, run
-from nightly.night import Night, Ran
-from reports import wording
+from nightly.night import Cell
 from reports.record import RecordError
 from reports.summary import STYLES
 
@@ -38,18 +38,22 @@ def run_(
     try:
         cells = matrix.load(file)
     except matrix.MatrixError as problem:
-        typer.echo(str(problem), err=True)
-        raise typer.Exit(WRONG_USAGE) from None
+        raise _wrong(problem) from None
     parallel = min(parallel or run.side_by_side(), len(cells))
-    lines = Lines()
-    lines.step(f"{len(cells)} cells, {parallel} at a time")
+    console.print(f"{len(cells)} cells, {parallel} at a time")
     with Shown(console) as live:
-        nightly = run.Nightly(
-            cells, results, matrix=str(file), parallel=parallel, progress=live if console.is_terminal else lines
-        )
+        shown = live if console.is_terminal else Lines()
+        nightly = run.Nightly(cells, results, parallel=parallel, progress=shown)
         ended = nightly.run()
-    _summary(ended)
-    lines.step(f"Index: {nightly.directory / index.PAGE}")
+    for provider, lines in index.grids(ended).items():
+        minors = list(dict.fromkeys(minor for cells in lines.values() for minor in cells))
+        table = Table(provider, *minors, box=None, pad_edge=False, padding=(0, 3, 1, 0), header_style="dim")
+        for name, row in lines.items():
+            table.add_row(Text(name, "bold"), *(_cell(row.get(minor)) for minor in minors))
+        console.print("\n", table)
+    verdict = Text(ended.verdict.replace("-", " ").upper(), STYLES[ended.verdict])
+    console.print(Text.assemble(verdict, f"  {index.headline(ended)}"), soft_wrap=True)
+    console.print(f"Index: {nightly.directory / index.PAGE}", markup=False, soft_wrap=True)
     raise typer.Exit(ended.verdict.exit_code)
 
 
@@ -61,30 +65,19 @@ def render(
     try:
         index.write(directory.resolve())
     except RecordError as problem:
-        typer.echo(str(problem), err=True)
-        raise typer.Exit(WRONG_USAGE) from None
-    console.print(str(directory / index.PAGE), markup=False, soft_wrap=True)
+        raise _wrong(problem) from None
 
 
-def _summary(night: Night) -> None:
-    """Print the verdicts as the page shows them."""
-    console.print()
-    for provider, minors, lines in index.grids(night):
-        table = Table(provider, *minors, box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-        for name, cells in lines:
-            table.add_row(Text(name, "bold"), *map(_cell, cells))
-        console.print(table)
-        console.print()
-    said = Text.assemble((night.verdict.replace("-", " ").upper(), STYLES[night.verdict]), f"  {index.headline(night)}")
-    console.print(said, soft_wrap=True)
+def _wrong(problem: Exception) -> typer.Exit:
+    sys.stderr.write(f"{problem}\n")
+    return typer.Exit(WRONG_USAGE)
 
 
-def _cell(cell: Ran | None) -> Text:
+def _cell(cell: Cell | None) -> Text:
     if cell is None or cell.verdict is None:
-        return Text("excluded" if cell is None else "not run", "dim")
-    word = f"{wording.GLYPHS[cell.verdict]} {cell.verdict.replace('-', ' ')}"
-    took = "" if cell.seconds is None else f"  {index.lasted(cell.seconds)}"
-    return Text.assemble((word, STYLES[cell.verdict]), (took, "dim"))
+        return Text("not run" if cell else "excluded", "dim")
+    took = "" if cell.seconds is None else f"\n{index.lasted(cell.seconds)}"
+    return Text.assemble((index.word(cell.verdict), STYLES[cell.verdict]), (took, "dim"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The page of a night: every cell with its verdict, what is wrong and where, and every requirement in every cell."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,9 +11,9 @@ from typing import Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from nightly import night
-from nightly.night import Night, Ran
+from nightly.night import Cell, Night
 from reports import record, signoff, wording
-from reports.record import Record, RecordError, Requirement, RunVerdict, Verdict, write_private
+from reports.record import Record, RecordError, RunVerdict, Verdict, write_private
 
 PAGE: Final = "index.html"
 # Earlier nights that a cell shows.
@@ -22,24 +23,13 @@ TEMPLATES: Final = [Path(__file__).parent / "templates", Path(signoff.__file__).
 
 @dataclass
 class Trouble:
-    """One thing that keeps cells from success, with what each of them says about it."""
+    """One requirement, or something outside of any, that keeps cells from success, with what they say about it."""
 
     verdict: Verdict | RunVerdict
-    id: str
+    id: str = ""
     title: str = ""
-    said: dict[str, list[Ran]] = field(default_factory=dict)
     command: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One requirement in every cell; None where a cell did not select it."""
-
-    id: str
-    title: str
-    cells: list[Requirement | None]
-    worst: Verdict
-    blocks: bool
+    said: dict[str, list[Cell]] = field(default_factory=dict)
 
 
 def page(this: Night, runs: dict[str, Record], past: list[Night]) -> str:
@@ -49,22 +39,22 @@ def page(this: Night, runs: dict[str, Record], past: list[Night]) -> str:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"moment": wording.moment, "lasted": lasted, "counted": counted, "shell": shlex.join}
-    environment.globals |= {"GLYPHS": wording.GLYPHS, "WORDS": wording.WORDS}
-    before = {
-        cell.name: [(old, one) for old in past for one in old.cells if one.name == cell.name and one.verdict]
-        for cell in this.cells
-    }
     return environment.get_template(PAGE).render(
         night=this,
         headline=headline(this),
         runs=runs,
         grids=grids(this),
-        columns=_columns(this),
-        before=before,
         troubles=list(_troubles(this, runs)),
-        rows=list(_rows(this, runs)),
-        longest=max((cell.seconds or 0.0 for cell in this.cells), default=0.0),
+        titles={row.id: row.title for run in runs.values() for row in run.requirements},
+        tables={name: {row.id: row for row in run.requirements} for name, run in runs.items()},
+        before={
+            cell.name: [(old, one) for old in past for one in old.cells if one.name == cell.name and one.verdict]
+            for cell in this.cells
+        },
         signoff=signoff.PAGE,
+        word=word,
+        GLYPHS=wording.GLYPHS,
+        WORDS=wording.WORDS,
     )
 
 
@@ -74,26 +64,19 @@ def write(directory: Path) -> None:
     Raises:
         RecordError: the record of the night cannot be read.
     """
-    this = night.read(directory)
-    runs = {}
+    this, runs = night.read(directory), {}
     for cell in this.cells:
         with suppress(RecordError):  # its cell says so
             if cell.record:
                 runs[cell.name] = record.read(directory / cell.record)
-    write_private(directory / PAGE, page(this, runs, list(_past(directory, this))))
+    write_private(directory / PAGE, page(this, runs, _past(directory, this)))
 
 
 def headline(this: Night) -> str:
     """Return the night in one sentence, without its verdict."""
-    verdicts = [cell.verdict for cell in this.cells]
-    counts = [(verdict, verdicts.count(verdict)) for verdict in (*reversed(RunVerdict), None)]
-    good = verdicts.count(RunVerdict.SUCCESS)
-    others = [
-        f"{count} {(verdict or 'not run').replace('-', ' ')}"
-        for verdict, count in counts
-        if count and verdict is not RunVerdict.SUCCESS
-    ]
-    return ", ".join([f"{good} of {len(verdicts)} cell{'s' * (len(verdicts) != 1)} succeeded", *others])
+    counts = Counter(cell.verdict for cell in this.cells)
+    good = f"{counts.pop(RunVerdict.SUCCESS, 0)} of {len(this.cells)} cells succeeded"
+    return ", ".join([good, *(f"{count} {_plain(verdict)}" for verdict, count in counts.items())])
 
 
 def counted(run: Record) -> str:
@@ -103,65 +86,49 @@ def counted(run: Record) -> str:
 
 
 def lasted(seconds: float) -> str:
-    """Write how long a cell took: `1 min 21 s`."""
+    """Write how long it took: `1 min 21 s`."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
-def _past(directory: Path, this: Night) -> Iterator[Night]:
-    found = []
-    for file in directory.parent.glob(f"nightly-*/{night.FILE}"):
-        with suppress(RecordError):
-            if not file.parent.is_symlink():
-                found.append(night.read(file.parent))
-    yield from sorted((old for old in found if old.started < this.started), key=lambda old: old.started)[-PAST:]
+def word(verdict: RunVerdict | None) -> str:
+    """Write the verdict of a cell with its glyph."""
+    return f"{wording.GLYPHS[verdict] if verdict else '·'} {_plain(verdict)}"
 
 
-def grids(this: Night) -> list[tuple[str, list[str], list[tuple[str, list[Ran | None]]]]]:
-    """Return for each provider its minors, and for each candidate its cells in their order."""
-    cells = {(cell.provider, cell.candidate, cell.kubernetes): cell for cell in this.cells}
-    grids = []
-    for provider in dict.fromkeys(cell.provider for cell in this.cells):
-        here = [cell for cell in this.cells if cell.provider == provider]
-        minors = sorted({cell.kubernetes for cell in here}, key=lambda minor: [int(part) for part in minor.split(".")])
-        names = dict.fromkeys(cell.candidate for cell in here)
-        grids.append((provider, minors, [(name, [cells.get((provider, name, m)) for m in minors]) for name in names]))
-    return grids
+def _plain(verdict: RunVerdict | None) -> str:
+    return verdict.replace("-", " ") if verdict else "not run"
 
 
-def _columns(this: Night) -> dict[tuple[str, str], list[Ran]]:
-    """Return the cells as the requirements' table groups them."""
-    columns: dict[tuple[str, str], list[Ran]] = {}
+def grids(this: Night) -> dict[str, dict[str, dict[str, Cell]]]:
+    """Return the cells by provider, candidate and minor."""
+    found: dict[str, dict[str, dict[str, Cell]]] = {}
     for cell in this.cells:
-        columns.setdefault((cell.candidate, cell.provider), []).append(cell)
-    return columns
+        found.setdefault(cell.provider, {}).setdefault(cell.title, {})[cell.kubernetes] = cell
+    return found
 
 
-def _rows(this: Night, runs: dict[str, Record]) -> Iterator[Row]:
-    shown = [cell.name for cells in _columns(this).values() for cell in cells]
-    tables = {name: {row.id: row for row in run.requirements} for name, run in runs.items()}
-    titles = {row.id: row.title for run in runs.values() for row in run.requirements}
-    for id_, title in titles.items():
-        cells = [tables.get(name, {}).get(id_) for name in shown]
-        blocks = any(row.id == id_ for run in runs.values() for row in run.blockers())
-        yield Row(id_, title, cells, record.worst(cell.verdict for cell in cells if cell), blocks)
+def _past(directory: Path, this: Night) -> list[Night]:
+    found = []
+    for file in directory.parent.glob(f"nightly-[0-9]*/{night.FILE}"):
+        with suppress(RecordError):
+            found.append(night.read(file.parent))
+    return sorted((old for old in found if old.started < this.started), key=lambda old: old.started)[-PAST:]
 
 
 def _troubles(this: Night, runs: dict[str, Record]) -> Iterator[Trouble]:
-    """Yield what keeps cells from success: first what befell whole cells, then requirements, the gravest first."""
-    found: dict[str, Trouble] = {}
+    """Yield first what befell whole cells, then requirements, the gravest first."""
+    whole: dict[str, Trouble] = {}
+    rules: dict[str, Trouble] = {}
     for cell in this.cells:
         run = runs.get(cell.name)
-        said = [cell.reason] if cell.reason else run.errors if run else []
-        if not said and cell.verdict is RunVerdict.NOTHING_RAN:
-            said = ["no requirement of the selection passed"]
-        for text in said if cell.verdict else ():
-            assert cell.verdict
-            trouble = Trouble(cell.verdict, cell.name, command=cell.command)
-            trouble.said[text] = [cell]
-            yield trouble
-        for row in run.blockers() if run and not cell.reason else ():
-            trouble = found.setdefault(row.id, Trouble(row.verdict, row.id, row.title, command=run.reproduce(row.id)))
-            trouble.verdict = record.worst([Verdict(trouble.verdict), row.verdict])
-            trouble.said.setdefault(wording.cause(row)[1], []).append(cell)
-    yield from sorted(found.values(), key=lambda trouble: -Verdict(trouble.verdict).severity)
+        for text in [cell.reason] if cell.reason else run.errors if run else []:
+            whole.setdefault(text, Trouble(cell.verdict or RunVerdict.ERROR)).said.setdefault(text, []).append(cell)
+        if run is None or cell.reason:
+            continue
+        for row in run.blockers():
+            one = rules.setdefault(row.id, Trouble(row.verdict, row.id, row.title, run.reproduce(row.id)))
+            one.verdict = record.worst([Verdict(one.verdict), row.verdict])
+            one.said.setdefault(wording.cause(row)[1], []).append(cell)
+    yield from sorted(whole.values(), key=lambda one: -RunVerdict(one.verdict).precedence)
+    yield from sorted(rules.values(), key=lambda one: -Verdict(one.verdict).severity)

@@ -1,202 +1,125 @@
-"""The matrix file: which runs a night has. docs/nightly.md shows one."""
+"""The matrix file: which cells a night has. docs/nightly.md shows one."""
 
 import itertools
-import json
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from candidates import document
-from candidates.document import DescriptorError, Document, Loc, Problem
+from candidates.document import DescriptorError, Document, Problem
 from clusters import local
+from nightly.night import ROOT, Cell, Options, Strict
 
-ROOT = Path(__file__).resolve().parent.parent
-# What to write instead, by pydantic's name of the error.
-REMEDIES = {
-    "string_type": 'put it in quotes, such as "1.37"',
-    "int_type": "write a whole number, without quotes",
-    "list_type": "write a list, such as [local]",
-    "missing": "add it",
-    "too_short": "write at least one",
-}
+SEE = "see docs/nightly.md"
 
 
 class MatrixError(Exception):
     """A matrix file cannot be used. One line for each problem, with file, line and field."""
 
 
-def _distinct(values: list[str]) -> list[str]:
-    if twice := next((value for value in values if values.count(value) > 1), None):
-        raise ValueError(f"{twice!r} stands twice")
-    return values
-
-
-def _minor(value: str) -> str:
+def _minor(value: object) -> object:
     if value not in local.minors():
-        raise ValueError(f"Kubernetes {value!r} is not supported; choose of {', '.join(local.minors())}")
+        raise ValueError(f"{value!r} is not one of {', '.join(map(repr, local.minors()))}, in quotes")
     return value
 
 
-Texts = Annotated[list[str], AfterValidator(_distinct)]
-Minors = Annotated[list[Annotated[str, AfterValidator(_minor)]], AfterValidator(_distinct)]
-Providers = Annotated[list[Literal["local", "kind"]], AfterValidator(_distinct)]
+Minor = Annotated[str, BeforeValidator(_minor)]
+Provider = Literal["local", "kind"]
 
 
-class Model(BaseModel):
-    """Unknown keys and values of another type are refused."""
+class Where(Strict):
+    """Some cells: those that match in all three; an empty list matches all."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    candidates: list[str] = Field(default=[])
+    kubernetes: list[Minor] = Field(default=[])
+    providers: list[Provider] = Field(default=[])
 
-
-class Where(Model):
-    """Cells: those of the matrix that match in all three; an empty list matches all."""
-
-    candidates: Texts = []
-    kubernetes: Minors = []
-    providers: Providers = []
-
-    def matches(self, candidate: str, kubernetes: str, provider: str) -> bool:
-        """Whether a cell is one of them."""
-        pairs = ((self.candidates, candidate), (self.kubernetes, kubernetes), (self.providers, provider))
-        return all(value in wanted for wanted, value in pairs if wanted)
+    def matches(self, *cell: str) -> bool:
+        """Whether it is one of them: its candidate, minor and provider as the file writes them."""
+        wanted: tuple[Sequence[str], ...] = (self.candidates, self.kubernetes, self.providers)
+        return all(value in values for values, value in zip(wanted, cell, strict=True) if values)
 
 
-class Settings(Where):
-    """Other options of pytest for some cells. What is left out stays as it is."""
-
-    select: str | None = None
-    """Requirement ids and families, such as `RES,HARD-1`."""
-    iterations: int | None = Field(default=None, ge=1)
-    seed: int | None = None
-    minutes: int | None = Field(default=None, ge=1)
-    """A cell that takes longer is stopped, and is an error."""
+class Settings(Where, Options):
+    """Other options for some cells. What is left out stays as it is."""
 
 
-class Matrix(Model):
+class Matrix(Strict):
     """The whole file."""
 
-    candidates: Texts = Field(min_length=1)
+    candidates: list[str] = Field(min_length=1)
     """Descriptors, relative to the file."""
-    kubernetes: Minors = Field(min_length=1)
-    providers: Providers = Field(min_length=1)
-    suites: Texts = Field(default=["suites"], min_length=1)
+    kubernetes: list[Minor] = Field(min_length=1)
+    providers: list[Provider] = Field(min_length=1)
+    suites: list[str] = Field(default=["suites"], min_length=1)
     """Folders of scenarios, relative to the file."""
-    exclude: list[Where] = []
-    settings: list[Settings] = []
+    exclude: list[Where] = Field(default=[])
+    settings: list[Settings] = Field(default=[])
     """In order: a later one wins."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One run of a night. `name` is unique in it, and also a folder."""
-
-    name: str
-    candidate: Path
-    kubernetes: str
-    provider: str
-    suites: tuple[Path, ...]
-    select: str = ""
-    iterations: int = 1
-    seed: int | None = None
-    minutes: int = 120
-
-    def arguments(self) -> list[str]:
-        """Return the arguments of pytest, but for where the results go; paths in the checkout are relative to it."""
-        words = [*map(_shown, self.suites), "--candidate", _shown(self.candidate), "--provider", self.provider]
-        words += ["--kubernetes", self.kubernetes]
-        words += ["--select", self.select] if self.select else []
-        words += ["--iterations", str(self.iterations)] if self.iterations > 1 else []
-        return words + (["--seed", str(self.seed)] if self.seed is not None else [])
-
-
 def load(file: Path) -> list[Cell]:
-    """Read a matrix file and return its cells: all minors and providers of the first candidate, then the next one's.
+    """Read a matrix file and return its cells, all of the first candidate first.
 
     Raises:
         MatrixError: with everything that is wrong.
     """
     if not file.is_file():
-        raise MatrixError(f"{file}: there is no such file; give one with MATRIX=... (docs/nightly.md shows one)")
+        raise MatrixError(f"{file}: there is no such file; {SEE}")
     try:
         sources = list(document.read_all(file))
-        if len(sources) != 1:
-            raise MatrixError(f"{file}: holds {len(sources)} YAML documents; keep one")
-        found = _checked(sources[0])
     except DescriptorError as error:
         raise MatrixError(str(error)) from None
-    cells = []
-    for candidate, provider, kubernetes in itertools.product(found.candidates, found.providers, found.kubernetes):
-        if any(where.matches(candidate, kubernetes, provider) for where in found.exclude):
-            continue
-        options: dict[str, str | int] = {}
-        for settings in found.settings:
-            if settings.matches(candidate, kubernetes, provider):
-                chosen = settings.model_dump(exclude_none=True)
-                options |= {name: value for name, value in chosen.items() if name not in Where.model_fields}
-        cells.append(
-            Cell(
-                f"{_name(candidate)}-{provider}-{kubernetes}", (file.parent / candidate).resolve(), kubernetes, provider,
-                tuple((file.parent / suite).resolve() for suite in found.suites), **options,  # type: ignore[arg-type]
-            )
-        )  # fmt: skip
-    if not cells:
-        raise MatrixError(f"{file}: exclude: leaves no cell; remove one of its items")
+    if len(sources) != 1:
+        raise MatrixError(f"{file}: holds {len(sources)} YAML documents; keep one")
+    (source,), cells = sources, []
+    try:
+        found = Matrix.model_validate(source.data)
+        cells = list(_cells(found, file.parent))
+        source.problems += _inconsistent(found, source, [cell.name for cell in cells])
+    except ValidationError as error:
+        source.problems += [source.problem(each["loc"], each["msg"], SEE) for each in error.errors()]
+    if source.problems:
+        raise MatrixError("\n".join(map(str, sorted(source.problems))))
     return cells
 
 
-def _checked(source: Document) -> Matrix:
-    try:
-        found = Matrix.model_validate(source.data)
-    except ValidationError as error:
-        raise DescriptorError([*source.problems, *_explained(error, source)]) from None
-    if problems := [*source.problems, *_inconsistent(found, source)]:
-        raise DescriptorError(problems)
-    return found
-
-
-def _explained(error: ValidationError, source: Document) -> Iterator[Problem]:
-    for each in error.errors():
-        wrong = f"{json.dumps(each['input'], default=str)[:60]}: {each['msg'].removeprefix('Value error, ')}"
-        if each["type"] == "extra_forbidden":
-            wrong = f"unknown key, only {', '.join(_keys(each['loc']))} may stand here"
-        yield source.problem(each["loc"], wrong, REMEDIES.get(each["type"], "see docs/nightly.md"))
-
-
-def _keys(loc: Loc) -> list[str]:
-    models: dict[str | int, type[Model]] = {"exclude": Where, "settings": Settings}
-    return list(models.get(loc[0] if len(loc) > 1 else "", Matrix).model_fields)
-
-
-def _inconsistent(found: Matrix, source: Document) -> Iterator[Problem]:
-    for index, candidate in enumerate(found.candidates):
-        loc: Loc = ("candidates", index)
-        if not (source.file.parent / candidate).is_file():
-            yield source.problem(loc, f"there is no file {candidate!r}", "give a path relative to this file")
-        if _name(candidate) in map(_name, found.candidates[:index]):
-            yield source.problem(loc, f"another one is called {_name(candidate)!r} too", "rename the file")
-    for index, suite in enumerate(found.suites):
-        if not (source.file.parent / suite).is_dir():
-            yield source.problem(
-                ("suites", index), f"there is no folder {suite!r}", "give a path relative to this file"
-            )
-    lists: tuple[tuple[str, list[Where]], ...] = (("exclude", found.exclude), ("settings", [*found.settings]))
-    for key, items in lists:
-        for index, where in enumerate(items):
-            for field in Where.model_fields:
-                for at, value in enumerate(getattr(where, field)):
-                    if value not in getattr(found, field):
-                        wrong = f"{value!r} matches nothing: it is not in {field}"
-                        yield source.problem((key, index, field, at), wrong, "add it there, or remove it here")
-
-
-def _name(candidate: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._]+", "-", Path(candidate).stem).strip("-.") or "candidate"
+def _cells(found: Matrix, folder: Path) -> Iterator[Cell]:
+    for written, provider, minor in itertools.product(found.candidates, found.providers, found.kubernetes):
+        if any(where.matches(written, minor, provider) for where in found.exclude):
+            continue
+        chosen: dict[str, Any] = {}
+        for settings in found.settings:
+            if settings.matches(written, minor, provider):
+                chosen |= settings.model_dump(include=settings.model_fields_set & Options.model_fields.keys())
+        candidate, *suites = (_shown((folder / path).resolve()) for path in (written, *found.suites))
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(candidate).stem).strip(".-") or "candidate"
+        yield Cell(
+            name=f"{name}-{provider}-{minor}", candidate=candidate, kubernetes=minor, provider=provider, suites=suites,
+            **chosen,
+        )  # fmt: skip
 
 
 def _shown(path: Path) -> str:
     return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)
+
+
+def _inconsistent(found: Matrix, source: Document, names: list[str]) -> Iterator[Problem]:
+    for key, paths in (("candidates", found.candidates), ("suites", found.suites)):
+        for index, path in enumerate(paths):
+            if not (source.file.parent / path).exists():
+                yield source.problem((key, index), f"there is no {path!r}", "give a path relative to this file")
+    lists: dict[str, Sequence[Where]] = {"exclude": found.exclude, "settings": found.settings}
+    for key, index, where in ((key, *item) for key, items in lists.items() for item in enumerate(items)):
+        idle = [each for field in Where.model_fields for each in getattr(where, field)
+                if each not in getattr(found, field)]  # fmt: skip
+        if idle:
+            yield source.problem((key, index), f"not in the matrix: {', '.join(idle)}", "add it there, or remove it")
+    if not names:
+        yield source.problem(("exclude",), "leaves no cell", "remove some of it")
+    if twice := {name for name in names if names.count(name) > 1}:
+        yield source.problem((), f"two cells are called {', '.join(sorted(twice))}", "keep one, or rename its file")

@@ -1,34 +1,50 @@
-"""The record of a night: which cells it had and how each ended. The runs' own records say the rest."""
+"""The record of a night: which cells it has and how each ended. The runs' own records say the rest."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import AwareDatetime, ConfigDict, Field
 
-from reports.record import Model, RecordError, RunVerdict, Text, Texts
+from reports.record import Model, RecordError, RunVerdict, Text
 
-SCHEMA: Final = "unreserve.dev/nightly/v1"
 FILE: Final = "nightly.json"
+ROOT: Final = Path(__file__).resolve().parent.parent
 
 
-class Ran(Model):
-    """One cell. Without a verdict it has not ended yet, or the night ended before it began."""
+class Strict(Model):
+    """Values of another type are refused."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class Options(Strict):
+    """How a cell is run."""
+
+    select: Text = ""
+    """Requirement ids and families, such as `RES,HARD-1`."""
+    iterations: int = Field(default=1, ge=1)
+    seed: int | None = None
+    minutes: int = Field(default=120, ge=1)
+    """A cell that takes longer is stopped, and is an error."""
+
+
+class Cell(Options):
+    """One run. Without a verdict it has not ended yet, or the night ended before it began."""
 
     name: Text
+    """Unique in its night; the name of its folder, too."""
     candidate: Text
-    """Name of the descriptor."""
+    """The descriptor, relative to the checkout where it lies in it."""
     kubernetes: Text
     """The minor."""
     provider: Text
-    command: Texts = []
-    """What does this run again."""
+    suites: list[Text]
     verdict: RunVerdict | None = None
     reason: Text = ""
-    """Why the verdict is not that of a run record, or why there is none; the first line stands alone."""
+    """Why the verdict is not that of a run record; the first line stands alone."""
     exit_code: int | None = None
-    """That of pytest, negative for a signal."""
+    """Of pytest, negative for a signal."""
     started: AwareDatetime | None = None
     seconds: float | None = None
     patience: float | None = None
@@ -37,31 +53,41 @@ class Ran(Model):
     log: Text = ""
     """What pytest printed, relative to the night."""
 
+    @property
+    def title(self) -> str:
+        """Name of the descriptor."""
+        return Path(self.candidate).stem
 
-class Night(Model):
+    def arguments(self) -> list[str]:
+        """Return the arguments of pytest, but for where the results go."""
+        words = [*self.suites, "--candidate", self.candidate]
+        words += ["--provider", self.provider, "--kubernetes", self.kubernetes]
+        words += ["--select", self.select] if self.select else []
+        words += ["--iterations", str(self.iterations)] if self.iterations > 1 else []
+        return words + (["--seed", str(self.seed)] if self.seed is not None else [])
+
+
+class Night(Strict):
     """One night. It says `interrupted` until all of its cells have ended."""
 
-    schema_: Literal["unreserve.dev/nightly/v1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["unreserve.dev/nightly/v1"] = Field(default="unreserve.dev/nightly/v1", alias="schema")
     id: Text
     verdict: RunVerdict = RunVerdict.INTERRUPTED
-    matrix: Text = ""
-    """The file."""
-    parallel: int = 1
+    parallel: int
     started: AwareDatetime
     ended: AwareDatetime | None = None
-    cells: list[Ran]
+    cells: list[Cell]
 
 
-def worst(cells: Iterable[Ran]) -> RunVerdict:
-    """Return the verdict of a night.
+def worst(cells: Iterable[Cell]) -> RunVerdict:
+    """Return the verdict of a night: that of its worst cell.
 
-    It is that of its worst cell; `nothing-ran` beside cells that did run makes it `partial`, as a requirement that is
-    not supported does with a run.
+    `nothing-ran` beside cells that did run counts as `partial`, as a requirement that is not supported does in a run.
     """
-    verdicts = [cell.verdict or RunVerdict.INTERRUPTED for cell in cells]
-    found = max(verdicts, key=lambda verdict: verdict.precedence)
-    missing = RunVerdict.NOTHING_RAN in verdicts and set(verdicts) != {RunVerdict.NOTHING_RAN}
-    return max([found, RunVerdict.PARTIAL], key=lambda verdict: verdict.precedence) if missing else found
+    verdicts = {cell.verdict or RunVerdict.INTERRUPTED for cell in cells}
+    if RunVerdict.NOTHING_RAN in verdicts and len(verdicts) > 1:
+        verdicts.add(RunVerdict.PARTIAL)
+    return max(verdicts, key=lambda verdict: verdict.precedence)
 
 
 def read(directory: Path) -> Night:
@@ -72,14 +98,8 @@ def read(directory: Path) -> Night:
     """
     file = directory / FILE
     try:
-        text = file.read_text(encoding="utf-8")
-        if (schema := json.loads(text).get("schema")) != SCHEMA:
-            raise RecordError(f"{file}: field schema is {schema!r}, this version reads {SCHEMA!r}")
-        return Night.model_validate_json(text)
+        return Night.model_validate_json(file.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise RecordError(f"{file}: {problem.strerror}; name a directory results/nightly-<id>") from problem
-    except ValidationError as problem:
-        lines = [f"{file}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problem.errors()]
-        raise RecordError("\n".join(lines)) from problem
-    except (ValueError, AttributeError) as problem:
+        raise RecordError(f"{file}: {problem.strerror}; name a folder results/nightly-<id>") from problem
+    except ValueError as problem:
         raise RecordError(f"{file}: not the record of a night: {problem}") from problem

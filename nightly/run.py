@@ -10,7 +10,6 @@ import signal
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,19 +21,17 @@ import psutil
 from clusters.processes import Process, Supervisor, ending, tail
 from clusters.progress import Progress
 from nightly import index, night
-from nightly.matrix import ROOT, Cell
-from nightly.night import Night, Ran
-from reports import record, wording
+from nightly.night import ROOT, Cell, Night
+from reports import record
 from reports.record import RecordError, RunVerdict, write_private
 
-RUNNER = (sys.executable, "-m", "pytest", "-v", "-p", "fixtures.plugin", "-p", "reports.plugin")
+PYTEST = (sys.executable, "-m", "pytest", "-v", "-p", "fixtures.plugin", "-p", "reports.plugin")
 # Seconds between two looks at the running cells.
 TICK = 0.1
 # Seconds a cell gets to take down its cluster and draw its reports, once it is asked to stop.
 GRACE = 90.0
-# What one run needs; measured: one core while it starts, a third of one afterwards, 600 MB.
+# What one run needs at its start; measured: one core, later a third of one, and 600 MB.
 CORES, MEMORY = 2, 1024**3
-LATEST = "nightly-latest"
 
 
 def side_by_side() -> int:
@@ -45,19 +42,16 @@ def side_by_side() -> int:
 @functools.cache
 def unavailable(provider: str) -> str:
     """Return why a provider cannot be used on this machine, as its doctor says; empty where it can."""
-    module = f"clusters.{provider}.doctor"
-    try:
-        known = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        known = None
-    if known is None:
+    if importlib.util.find_spec(f"clusters.{provider}.doctor") is None:
         return f"this version has no provider {provider}"
-    missing = [each for each in importlib.import_module(module).examine() if each.state == "missing"]
-    return "\n".join(f"{each.what}: {each.text}" for each in missing)
+    findings = importlib.import_module(f"clusters.{provider}.doctor").examine()
+    return "; ".join(f"{each.what}: {each.text}" for each in findings if each.state == "missing")
 
 
 @dataclass
-class _Running:
+class Running:
+    """A cell whose pytest runs."""
+
     process: Process
     deadline: float
     stopped: str = ""
@@ -65,6 +59,7 @@ class _Running:
 
     @property
     def seconds(self) -> float:
+        """How long it runs."""
         return time.monotonic() - self.process.started
 
 
@@ -72,22 +67,21 @@ class Nightly:
     """One night in `results/nightly-<id>`: its record and its page are on disk from the beginning."""
 
     def __init__(
-        self, cells: Sequence[Cell], results: Path, *, matrix: str, parallel: int, progress: Progress,
-        runner: Sequence[str] = RUNNER,
+        self, cells: Sequence[Cell], results: Path, *, parallel: int, progress: Progress,
+        pytest: Sequence[str] = PYTEST,
     ) -> None:  # fmt: skip
         now = datetime.now(UTC)
-        self._cells, self._runner, self._progress = list(cells), list(runner), progress
-        self._rows = {cell.name: _planned(cell) for cell in cells}
-        self._running: dict[str, _Running] = {}
-        self._signals = 0
         identity = f"nightly-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        self.night = Night(id=identity, started=now, matrix=matrix, parallel=parallel, cells=[])
+        self.night = Night(id=identity, parallel=parallel, started=now, cells=list(cells))
         self.directory = results.absolute() / identity
+        self._pytest, self._progress, self._signals = pytest, progress, 0
 
     def run(self) -> Night:
         """Run all cells. The first Ctrl-C, SIGTERM or SIGHUP stops those that run, a second one kills them."""
         self.directory.mkdir(mode=0o700, parents=True)
-        _point(self.directory.parent / LATEST, self.directory.name)
+        link = self.directory.with_name(f".{self.night.id}")
+        link.symlink_to(self.directory.name, target_is_directory=True)
+        link.replace(self.directory.with_name("nightly-latest"))
         self._write()
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         for number, handler in before.items():
@@ -99,101 +93,91 @@ class Nightly:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        self._write(verdict=night.worst(self._rows.values()), ended=datetime.now(UTC))
+        self.night.verdict, self.night.ended = night.worst(self.night.cells), datetime.now(UTC)
+        self._write()
         return self.night
 
     def _asked(self, number: int, frame: object) -> None:  # noqa: ARG002 - the shape of a signal handler
         self._signals += 1
 
     def _loop(self, supervisor: Supervisor) -> None:
-        waiting = deque(self._cells)
-        while self._running or (waiting and not self._signals):
-            while waiting and len(self._running) < self.night.parallel and not self._signals:
-                self._begin(waiting.popleft(), supervisor)
-            for name, cell in list(self._running.items()):
-                self._look_at(name, cell)
-            if self._running:
-                text = ", ".join(f"{name} {cell.seconds:.0f} s" for name, cell in self._running.items())
-                self._progress.tick(f"{'stopping' if self._signals else 'running'} {text}; {len(waiting)} waiting")
+        waiting, running = list(range(len(self.night.cells))), dict[int, Running]()
+        while running or (waiting and not self._signals):
+            while waiting and len(running) < self.night.parallel and not self._signals:
+                at = waiting.pop(0)
+                if started := self._begin(at, supervisor):
+                    running[at] = started
+            for at, each in list(running.items()):
+                if self._ended(at, each):
+                    del running[at]
+            if running:
+                names = ", ".join(f"{self.night.cells[at].name} {each.seconds:.0f} s" for at, each in running.items())
+                self._progress.tick(f"{'stopping' if self._signals else 'running'} {names}; {len(waiting)} waiting")
                 time.sleep(TICK)
 
-    def _begin(self, cell: Cell, supervisor: Supervisor) -> None:
+    def _begin(self, at: int, supervisor: Supervisor) -> Running | None:
+        cell = self.night.cells[at]
         if reason := unavailable(cell.provider):
-            self._end(cell.name, verdict=RunVerdict.NOTHING_RAN, reason=f"not available on this machine: {reason}")
-            return
+            self._end(at, verdict=RunVerdict.NOTHING_RAN, reason=f"not available on this machine: {reason}")
+            return None
         folder = self.directory / cell.name
         folder.mkdir(mode=0o700)
-        row = self._note(cell.name, started=datetime.now(UTC), log=f"{cell.name}/output.log")
+        cell = self._note(at, started=datetime.now(UTC), log=f"{cell.name}/output.log")
         # What the reports give as the command that does it again: without where this night keeps its results.
-        environment = {**os.environ, "UNRESERVE_COMMAND": shlex.join(row.command), "COLUMNS": "120"}
+        again = shlex.join(["python", "-m", "pytest", *cell.arguments()])
         process = supervisor.start(
-            cell.name, [*self._runner, *cell.arguments(), "--results", folder],
-            env=environment, cwd=ROOT, log=self.directory / row.log,
+            cell.name, [*self._pytest, *cell.arguments(), "--results", folder],
+            env={**os.environ, "UNRESERVE_COMMAND": again, "COLUMNS": "120"}, cwd=ROOT, log=self.directory / cell.log,
         )  # fmt: skip
-        self._running[cell.name] = _Running(process, time.monotonic() + 60.0 * cell.minutes)
+        return Running(process, time.monotonic() + 60.0 * cell.minutes)
 
-    def _look_at(self, name: str, cell: _Running) -> None:
+    def _ended(self, at: int, cell: Running) -> bool:
+        """Whether a cell has ended, which is written down; one that must end is told."""
         now = time.monotonic()
         if (code := cell.process.poll()) is not None:
-            del self._running[name]
-            facts = _judged(self.directory / name, code, cell, RunVerdict.INTERRUPTED if self._signals else None)
-            self._end(name, seconds=round(cell.seconds, 1), exit_code=code, **facts)
-        elif not cell.stopped and (self._signals or now > cell.deadline):
-            cell.stopped = "the night was stopped" if self._signals else f"stopped after {cell.seconds / 60:.0f} min"
+            seconds = round(cell.seconds, 1)
+            facts = _judged(self.directory / self.night.cells[at].name, code, cell, night_stopped=bool(self._signals))
+            self._end(at, exit_code=code, seconds=seconds, **facts)
+            return True
+        if not cell.stopped and (self._signals or now > cell.deadline):
+            cell.stopped = "the night was stopped" if self._signals else f"stopped after {index.lasted(cell.seconds)}"
             cell.deadline = now + GRACE
             cell.process.signal(signal.SIGTERM)
         elif cell.stopped and (self._signals > 1 or now > cell.deadline):
             cell.process.kill()
+        return False
 
-    def _end(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - the fields of Ran
-        row = self._note(name, **facts)
+    def _end(self, at: int, **facts: Any) -> None:  # noqa: ANN401 - the fields of Cell
+        cell, every = self._note(at, **facts), self.night.cells
         self._write()
-        assert row.verdict
-        done = sum(each.verdict is not None for each in self._rows.values())
-        said = row.reason.partition("\n")[0] or index.counted(record.read(self.directory / row.record))
-        took = "" if row.seconds is None else index.lasted(row.seconds)
+        done, width = sum(each.verdict is not None for each in every), max(len(each.name) for each in every)
+        said = cell.reason.partition("\n")[0] or index.counted(record.read(self.directory / cell.record))
+        took = "" if cell.seconds is None else index.lasted(cell.seconds)
         self._progress.step(
-            f"[{done}/{len(self._rows)}] {wording.GLYPHS[row.verdict]} {row.verdict:<12} "
-            f"{name:<{max(map(len, self._rows))}}  {took:>11}  {said}"
+            f"[{done}/{len(every)}] {index.word(cell.verdict):<14} {cell.name:<{width}} {took:>12}  {said}"
         )
 
-    def _note(self, name: str, **facts: Any) -> Ran:  # noqa: ANN401 - the fields of Ran
-        self._rows[name] = Ran.model_validate({**dict(self._rows[name]), **facts})
-        return self._rows[name]
+    def _note(self, at: int, **facts: Any) -> Cell:  # noqa: ANN401 - the fields of Cell
+        self.night.cells[at] = Cell.model_validate({**dict(self.night.cells[at]), **facts})
+        return self.night.cells[at]
 
-    def _write(self, **facts: Any) -> None:  # noqa: ANN401 - the fields of Night
-        self.night = Night.model_validate({**dict(self.night), "cells": list(self._rows.values()), **facts})
+    def _write(self) -> None:
         write_private(self.directory / night.FILE, self.night.model_dump_json(indent=1) + "\n")
         index.write(self.directory)
 
 
-def _planned(cell: Cell) -> Ran:
-    return Ran(
-        name=cell.name, candidate=cell.candidate.stem, kubernetes=cell.kubernetes, provider=cell.provider,
-        command=["python", "-m", "pytest", *cell.arguments()],
-    )  # fmt: skip
-
-
-def _judged(folder: Path, code: int, cell: _Running, night_says: RunVerdict | None) -> dict[str, Any]:
+def _judged(folder: Path, code: int, cell: Running, *, night_stopped: bool) -> dict[str, Any]:
     """Return what is known about a cell that has ended: what its record says, if its exit code agrees."""
-    latest = (folder / "latest").resolve()
-    facts: dict[str, Any] = {}
+    run, facts = (folder / "latest").resolve(), dict[str, Any]()
     try:
-        run = record.read(latest)
+        found = record.read(run)
     except RecordError as problem:
-        said = str(problem) if (latest / record.RECORD).exists() else "there is no run record"
+        said = str(problem) if (run / record.RECORD).exists() else "there is no run record"
     else:
-        facts = {"record": f"{folder.name}/{latest.name}", "patience": run.patience}
-        if run.verdict.exit_code == code and run.verdict is not RunVerdict.INTERRUPTED:
-            return {**facts, "verdict": run.verdict}
-        said = f"the run record says {run.verdict}"
+        facts = {"record": f"{folder.name}/{run.name}", "patience": found.patience, "verdict": found.verdict}
+        if found.verdict.exit_code == code and found.verdict is not RunVerdict.INTERRUPTED:
+            return facts
+        said = f"the run record says {found.verdict}"
     last = "" if cell.stopped else "".join(f"\n{line}" for line in tail(cell.process.log))
-    reason = f"{cell.stopped or 'pytest ' + ending(code)}; {said}{last}"
-    return {**facts, "verdict": night_says or RunVerdict.ERROR, "reason": reason}
-
-
-def _point(link: Path, target: str) -> None:
-    unfinished = link.with_name(f".{link.name}.{os.getpid()}")
-    unfinished.unlink(missing_ok=True)
-    unfinished.symlink_to(target, target_is_directory=True)
-    unfinished.replace(link)
+    verdict = RunVerdict.INTERRUPTED if night_stopped else RunVerdict.ERROR
+    return {**facts, "verdict": verdict, "reason": f"{cell.stopped or 'pytest ' + ending(code)}; {said}{last}"}

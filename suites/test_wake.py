@@ -145,9 +145,10 @@ def test_changes_that_cannot_help_cause_no_attempt(
     node = pool.add_gpu_node(gpus=8)
     holder = workload.pod(gpus=8).create()
     expect(holder).bound_to(node)
-    pod_fence, node_fence = fences.on_pods(), fences.on_nodes()
     waiting = workload.pod(gpus=8).create()
     expect(waiting).unscheduled("gpu")
+    backoff, pod_fence, node_fence = fences.on_nodes(), fences.on_pods(), fences.on_nodes()
+    backoff.close()  # its Pod was refused later: once it is bound, no backoff hides that `waiting` was woken
     before = attempts.total("unschedulable")
 
     for beat in range(20):

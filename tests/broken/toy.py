@@ -288,6 +288,8 @@ class Scheduler:
             terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
             chosen = all(labels.get(key) == value for key, value in spec.get("nodeSelector", {}).items())
             meeting = [all(meets(e, labels, waiting.failures) for e in term["matchExpressions"]) for term in terms]
+            if broken("preference-wins") and affinity.get("preferredDuringSchedulingIgnoredDuringExecution"):
+                return ""
             return "" if chosen and (any(meeting) or not terms) else "node(s) didn't match Pod's node affinity/selector"
         wanted, has = requests(waiting.pod), node["status"]["allocatable"]
         if broken("ignore-allocatable"):
@@ -376,7 +378,8 @@ class Scheduler:
         with self._lock:
             queues = Counter(active=0, backoff=0, unschedulable=0, gated=self._leaked_gauge)
             queues.update(waiting.queue for waiting in self._waiting.values())
-            lines = [f'scheduler_schedule_attempts_total{{result="{k}"}} {v}' for k, v in self._attempts.items()]
+            total = "toy_attempts_total" if broken("renamed-metric") else "scheduler_schedule_attempts_total"
+            lines = [f'{total}{{result="{k}"}} {v}' for k, v in self._attempts.items()]
             lines += [f'scheduler_pending_pods{{queue="{k}"}} {v}' for k, v in queues.items()]
             lines.append(f'scheduler_cache_size{{type="assumed_pods"}} {len(self._assumed)}')
             lines.append(f"scheduler_pod_scheduling_sli_duration_seconds_sum {sum(self._latencies)}")

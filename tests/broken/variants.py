@@ -10,14 +10,21 @@ import yaml
 
 Json = dict[str, Any]
 TOY = Path(__file__).with_name("toy.py")
-STOCK = Path(__file__).parents[2] / "candidates" / "stock.yaml"
+CANDIDATES = Path(__file__).parents[2] / "candidates"
+STOCK = CANDIDATES / "stock.yaml"
 # Seconds. Short, so that a Pod nobody wakes is soon told from one in backoff.
 MAX_BACKOFF = 2
 
 
-def toy(*faults: str) -> Json:
+def toy(*faults: str, family: str = "own") -> Json:
     """Describe the small scheduler, with its faults."""
-    descriptor: Json = {
+    metrics: Json = {"scheme": "http", "port": "scheduler", "family": family}
+    metrics["names"] = {
+        "attempts": {"name": "scheduler_schedule_attempts_total"},
+        "pending": {"name": "scheduler_pending_pods"},
+        "assumed": {"name": "scheduler_cache_size", "labels": {"type": "assumed_pods"}},
+    }
+    return {
         "apiVersion": "unreserve/v1",
         "kind": "Candidate",
         "identity": {
@@ -30,10 +37,9 @@ def toy(*faults: str) -> Json:
         "schedulerNames": ["toy"],
         "kubernetesVersions": ["1.34", "1.35", "1.36", "1.37"],
         "deployment": {"processes": [_toy_process("scheduler", "$(scheduler-name)", faults=faults)]},
-        "observe": {"metrics": {"scheme": "http", "port": "scheduler", "family": "kube-scheduler"}},
+        "observe": {"metrics": metrics},
         "policies": {"backoff": {"initial": "1s", "max": f"{MAX_BACKOFF}s"}},
     }
-    return descriptor
 
 
 def stock(*disabled: str) -> Json:
@@ -65,6 +71,25 @@ def beside_stock(*names: str) -> Json:
     return descriptor
 
 
+def overwriting() -> Json:
+    """Describe the canary profile, brought up with other scores for the default profile too."""
+    descriptor: Json = yaml.safe_load((CANDIDATES / "gpu-canary.yaml").read_text())
+    process = descriptor["deployment"]["processes"][0]
+    configuration = yaml.safe_load((CANDIDATES / process["files"]["config.yaml"]["source"]).read_text())
+    default, canary = configuration["profiles"]
+    default["pluginConfig"] = canary["pluginConfig"]
+    process["files"]["config.yaml"] = {"content": yaml.safe_dump(configuration)}
+    return descriptor
+
+
+def write(descriptor: Json, folder: Path) -> Path:
+    """Write a descriptor into a folder, and beside it what it may name as its baseline."""
+    (folder / STOCK.name).write_text(STOCK.read_text())
+    file = folder / "candidate.yaml"
+    file.write_text(yaml.safe_dump(descriptor, sort_keys=False))
+    return file
+
+
 def _toy_process(name: str, *names: str, faults: tuple[str, ...] = ()) -> Json:
     return {
         "name": name,
@@ -89,28 +114,31 @@ class Variant:
         name: as in the column `variant` of suites/requirements.yaml.
         descriptor: what it is.
         caught_by: requirements that must fail, each with a regular expression that a failing message must match.
-        collateral: requirements that may fail too, each with the reason; whether they do may be a matter of timing.
-        proof: requirements to run so that it is caught, where those of `caught_by` are judged in every scenario.
+        collateral: requirements that may fail too, each with the reason; it may be a matter of timing.
+        run: requirements to run, where those of `caught_by` are judged in every scenario and have none of their own.
     """
 
     name: str
     descriptor: Json
     caught_by: Mapping[str, str]
     collateral: Mapping[str, str] = field(default_factory=dict)
-    proof: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """Requirements to run: those that catch it, and a sample of others."""
-        return tuple(dict.fromkeys([*(self.proof or self.caught_by), *(SAMPLE - self.collateral.keys())]))
+        """Return the requirements to run: those that catch it, and of the sample those that must pass."""
+        others = (name for name in SAMPLE if name not in self.collateral)
+        return tuple(dict.fromkeys([*(self.run or self.caught_by), *others]))
 
 
-# Requirements that a variant must not fail unless it says why; cheap ones of four families.
-SAMPLE = {"HARD-1": None, "CAP-6": None, "WAKE-5": None, "OBS-6": None}.keys()
+# What no variant may fail unless it says why: cheap ones of several families.
+SAMPLE = ("HARD-1", "CAP-6", "WAKE-5", "OBS-6", "ISO-1")
 
-AT_BINDING = "the same binding, seen by the invariant"
-NOT_ELIGIBLE = r"bound to .* which is not eligible: "
-NOT_BOUND = r"expected: Pod .* bound to .*\nseen: +.*{}"
+AT_BINDING = "the same binding, judged as an invariant"
+FULL = "its nodes are full, which this scheduler does not see"
+NOT_ELIGIBLE = r"seen: .*bound to .*, which is not eligible: .*{}"
+NOT_BOUND = r"expected: Pod .* bound to .*\nseen: .* is not bound; .*{}"
+AFFINITY = "required node affinity infra.example.com/high-speed-network In"
 
 VARIANTS = (
     # The stock scheduler, configured wrongly.
@@ -118,77 +146,125 @@ VARIANTS = (
         "hard-as-score",
         stock("NodeAffinity"),
         {
-            "HARD-1": NOT_ELIGIBLE + "required node affinity",
-            "HARD-2": NOT_ELIGIBLE + "required node affinity",
-            "INV-1": "against its hard condition: required node affinity",
+            "HARD-1": NOT_ELIGIBLE.format(AFFINITY),
+            "HARD-2": NOT_ELIGIBLE.format(AFFINITY),
+            "INV-1": f"against its hard condition: {AFFINITY}",
         },
     ),
     Variant(
         "ignore-taint",
         stock("TaintToleration"),
-        {"HARD-9": NOT_ELIGIBLE + "taint example.com/maintenance"},
+        {"HARD-9": NOT_ELIGIBLE.format("taint example.com/maintenance")},
         {"INV-1": AT_BINDING},
     ),
     Variant(
         "overcommit",
         stock("NodeResourcesFit"),
-        {"CAP-4": "requested 9 of 8 allocatable nvidia.com/gpu", "CAP-6": "bound"},
+        {
+            "CAP-4": r"requested \d+ of 8 allocatable nvidia.com/gpu",
+            "CAP-6": NOT_ELIGIBLE.format("request 9 nvidia.com"),
+        },
+        {"HARD-1": FULL, "WAKE-5": FULL, "OBS-6": FULL},
     ),
+    Variant(
+        "overwrites-profiles",
+        overwriting(),
+        {"ISO-7": "effective configuration of 'default-scheduler' is unchanged\nseen: .*LeastAllocated.*MostAllocated"},
+    ),
+    # The stock scheduler with a rival in the same deployment.
     Variant(
         "steals-pods",
         beside_stock("another-scheduler", "nobody-serves-this"),
-        {"ISO-1": "no write of the candidate about", "ISO-4": "no write of the candidate about"},
+        {
+            "ISO-1": r"no write of the candidate about Pod s\d+-foreign-1, which names 'another-scheduler'",
+            "ISO-4": r"no write of the candidate about Pod s\d+-orphan-1, which names 'nobody-serves-this'",
+        },
     ),
-    # The small scheduler, with a fault.
-    Variant("relax-after-retries", toy("relax-after-retries"), {"HARD-3": NOT_ELIGIBLE}, {"INV-1": AT_BINDING}),
-    Variant("label-prefix-match", toy("label-prefix-match"), {"HARD-4": NOT_ELIGIBLE}, {"INV-1": AT_BINDING}),
-    Variant("stale-labels", toy("stale-labels"), {"HARD-6": NOT_ELIGIBLE}, {"INV-1": AT_BINDING}),
-    Variant("tenant-label", toy("tenant-label"), {"HARD-8": NOT_ELIGIBLE}, {"INV-1": AT_BINDING}),
+    # The small scheduler with a fault.
+    Variant(
+        "preference-wins",
+        toy("preference-wins"),
+        {"HARD-2": NOT_ELIGIBLE.format(AFFINITY)},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "relax-after-retries",
+        toy("relax-after-retries"),
+        {"HARD-3": NOT_ELIGIBLE.format(AFFINITY)},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "label-prefix-match",
+        toy("label-prefix-match"),
+        {"HARD-4": NOT_ELIGIBLE.format("node has infra.example.com/high-speed-network='true-2'")},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "stale-labels",
+        toy("stale-labels"),
+        {"HARD-6": NOT_ELIGIBLE.format("node has infra.example.com/high-speed-network=None")},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "tenant-label",
+        toy("tenant-label"),
+        {"HARD-8": NOT_ELIGIBLE.format("node has infra.example.com/high-speed-network=None")},
+        {"INV-1": AT_BINDING},
+    ),
     Variant(
         "count-first-container",
         toy("count-first-container"),
-        {"HARD-10": "unscheduled"},
+        {"HARD-10": NOT_ELIGIBLE.format("request 5 nvidia.com/gpu, it has 4")},
         {"CAP-4": AT_BINDING},
     ),
     Variant(
         "ignore-allocatable",
         toy("ignore-allocatable"),
-        {"CAP-5": "unscheduled", "WAKE-11": "unscheduled"},
+        {
+            "CAP-5": NOT_ELIGIBLE.format("request 5 nvidia.com/gpu, it has 2"),
+            "WAKE-11": NOT_ELIGIBLE.format("request 8 nvidia.com/gpu, it has 0"),
+        },
         {"CAP-4": AT_BINDING},
     ),
     Variant(
         "no-wake-node",
         toy("no-wake-node"),
-        {"WAKE-5": NOT_BOUND.format("Insufficient"), "HARD-5": NOT_BOUND.format("affinity")},
-        {"HARD-1": "the lever is a node that is added"},
+        {"HARD-5": NOT_BOUND.format("affinity"), "WAKE-5": NOT_BOUND.format("Insufficient")},
+        {"HARD-1": "its attempts are provoked by a node that is added"},
     ),
     Variant("no-wake-label", toy("no-wake-label"), {"WAKE-1": NOT_BOUND.format("affinity")}),
     Variant(
         "no-wake-taint",
         toy("no-wake-taint"),
         {"WAKE-2": NOT_BOUND.format("taint")},
-        {"WAKE-5": "new nodes are tainted not-ready"},
+        {"WAKE-5": "a node is tainted until it is Ready"},
     ),
     Variant("no-wake-allocatable", toy("no-wake-allocatable"), {"WAKE-3": NOT_BOUND.format("Insufficient")}),
     Variant("no-wake-pod", toy("no-wake-pod"), {"WAKE-4": NOT_BOUND.format("Insufficient")}),
-    Variant("stale-reason", toy("stale-reason"), {"WAKE-9": "the message names no gpu"}),
-    Variant("wake-always", toy("wake-always"), {"WAKE-10": "no attempt"}),
-    Variant("retry-storm", toy("retry-storm"), {"WAKE-10": "binding requests", "INV-2": "backoff allows at most"}),
+    Variant("stale-reason", toy("stale-reason"), {"WAKE-9": "the message names no gpu .*: .*node affinity"}),
+    Variant(
+        "wake-always", toy("wake-always"), {"WAKE-10": r"expected: no attempt: unschedulable stays at \d+\nseen: "}
+    ),
+    Variant(
+        "retry-storm",
+        toy("retry-storm"),
+        {"WAKE-10": r"at most \d+ binding requests", "INV-2": r"backoff allows at most \d+"},
+    ),
     Variant(
         "leak-on-bind",
         toy("leak-on-bind"),
-        {"RES-4": "free GPUs can be used", "INV-4": "assumed"},
-        proof=("RES-4", "OBS-2"),
+        {"RES-4": NOT_BOUND.format("Insufficient"), "INV-4": 'type="assumed_pods"} is 1'},
+        run=("RES-4", "OBS-2"),
     ),
-    Variant("doomed-first", toy("doomed-first"), {"RES-5": "bound to"}),
+    Variant("doomed-first", toy("doomed-first"), {"RES-5": NOT_BOUND.format("it was not tried")}),
+    Variant("false-scheduled-event", toy("false-scheduled-event"), {"OBS-6": "no event Scheduled about"}),
+    Variant("gauge-leak", toy("gauge-leak"), {"OBS-1": r'scheduler_pending_pods{queue="gated"} is 1'}),
+    Variant("wrong-result-label", toy("wrong-result-label"), {"OBS-2": "result unschedulable counted"}),
+    Variant("renamed-metric", toy("renamed-metric"), {"OBS-4": "scheduler_schedule_attempts_total: not exposed"}),
     Variant(
-        "false-scheduled-event",
-        toy("false-scheduled-event"),
-        {"OBS-6": "no event Scheduled"},
-        {"RES-4": "forbids it too"},
+        "wrong-latency",
+        toy("wrong-latency", family="kube-scheduler"),
+        {"OBS-5": "the candidate's mean latency is"},
     ),
-    Variant("gauge-leak", toy("gauge-leak"), {"OBS-1": "queue.*gated"}),
-    Variant("wrong-result-label", toy("wrong-result-label"), {"OBS-2": "result unschedulable"}),
-    Variant("wrong-latency", toy("wrong-latency"), {"OBS-5": "mean latency"}),
-    Variant("crash", toy("crash"), {"INV-3": "ended: exit code 1"}, proof=("HARD-1",)),
+    Variant("crash", toy("crash"), {"INV-3": "process scheduler ended: exit code 1"}, run=("HARD-1",)),
 )
