@@ -1,8 +1,11 @@
 """What is tested: the description of a scheduler, and how it is deployed."""
 
-from candidates.deploy import Deployed, DeployError, ScrapeError, deploy
+from candidates.deploy import deploy
+from candidates.deployed import Deployed, DeployError, ScrapeError
 from candidates.descriptor import Cause, Descriptor, Deviation, Gang, Metric
 from candidates.document import DescriptorError
+from candidates.host import HostDeployed
+from candidates.incluster import InClusterDeployed
 from candidates.reading import load
 
 __all__ = [
@@ -13,6 +16,8 @@ __all__ = [
     "DescriptorError",
     "Deviation",
     "Gang",
+    "HostDeployed",
+    "InClusterDeployed",
     "Metric",
     "ScrapeError",
     "deploy",

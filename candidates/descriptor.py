@@ -43,6 +43,7 @@ class Refused(ValueError):
 
 DURATION = r"^(\d+(\.\d+)?(ms|s|m|h))+$"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+NAME = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
 QUANTITY = r"^\d+(\.\d+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 MOST_PORT = 65535
 
@@ -68,6 +69,18 @@ def _port(port: object) -> int | None:
     if isinstance(port, int) and not isinstance(port, bool) and 0 < port <= MOST_PORT:
         return port
     raise Refused(f"{port!r} is no port", "write auto, or a number where the program cannot be told its port")
+
+
+def _endpoint_port(port: object) -> str | int:
+    if isinstance(port, str) and re.match(NAME, port):
+        return port
+    if isinstance(port, int) and not isinstance(port, bool) and 0 < port <= MOST_PORT:
+        return port
+    raise Refused(f"{port!r} is no port", "write the name of a process's port, or the number of a container's")
+
+
+def _image(text: str, info: ValidationInfo) -> str:
+    return _file(text, info) if text.endswith(".tar") else text
 
 
 def _figure(value: object) -> object:
@@ -129,7 +142,7 @@ class Form:
 
 
 Text = Annotated[str, Form(r"\S", "write some text")]
-Name = Annotated[str, Form(r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", "write a-z, 0-9 and -, at most 40")]
+Name = Annotated[str, Form(NAME, "write a-z, 0-9 and -, at most 40")]
 ObjectName = Annotated[str, Form(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", "write a-z, 0-9, - and .")]
 FileName = Annotated[str, Form(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", "write a plain file name, such as config.yaml")]
 Variable = Annotated[str, Form(r"^[A-Za-z_][A-Za-z0-9_]*$", "write a name such as POD_NAMESPACE")]
@@ -155,6 +168,14 @@ Port = Annotated[
     BeforeValidator(_port),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": MOST_PORT}]}),
 ]
+EndpointPort = Annotated[
+    str | int,
+    BeforeValidator(_endpoint_port),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "pattern": NAME}, {"type": "integer", "minimum": 1, "maximum": MOST_PORT}]}
+    ),
+]
+Image = Annotated[Text, AfterValidator(_image)]
 Figure = Annotated[
     str | int | float | bool,
     BeforeValidator(_figure),
@@ -210,22 +231,22 @@ class Webhooks(Model):
     """Whether the candidate brings admission webhooks."""
 
     need: Literal["none", "optional", "required"] = "none"
-    """`required` cannot be deployed as host processes yet."""
+    """`required` needs `deployment.manifests`: no webhook reaches a host process."""
     disabled_by: Text | None = None
     """What switches optional ones off, in words; the switch itself belongs into `args` or `env`."""
 
 
 class Endpoint(Model):
-    """Where a process answers on the loopback interface."""
+    """Where a process answers on the loopback interface, or a container on its port."""
 
     scheme: Literal["https", "http"] = "https"
     """Self-signed certificates are taken as they are: the process was started by the suite itself."""
-    port: Name
-    """Name of the port, from `ports` of any process."""
+    port: EndpointPort
+    """Name of a port, from `ports` of any process; with `deployment.manifests` the number of a container's port."""
     path: UrlPath
     """Path of the URL."""
     auth: Literal["none", "token"] = "none"
-    """`token` sends a ServiceAccount token that may read /metrics and /configz."""
+    """`token` sends a ServiceAccount token that may read /metrics and /configz; not possible with manifests."""
 
 
 class Readiness(Model):
@@ -339,22 +360,39 @@ class ProcessSection(Model):
     """Arguments that make the program print its version, such as `[--version]`; compared with `identity.version`."""
 
 
+class SchedulerWorkload(Model):
+    """One workload of the manifests."""
+
+    kind: Literal["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"]
+    """Its kind."""
+    name: ObjectName
+    """Its name."""
+
+
 class Manifests(Model):
     """What to apply to a cluster that runs images."""
 
     files: Annotated[tuple[File, ...], Field(min_length=1)]
-    """YAML files, in order."""
-    images: tuple[Text, ...] = ()
-    """Images to load into the nodes, by reference."""
+    """YAML files, applied as they are: what `helm template` prints will do. Hooks of Helm are left out."""
+    namespace: ObjectName = "default"
+    """Namespace of objects that name none; made if no file holds it."""
+    images: tuple[Image, ...] = ()
+    """Images to load into the nodes: a file as `docker save` writes it (`*.tar`), or a name that docker knows."""
+    scheduler: SchedulerWorkload | None = None
+    """The workload that binds Pods and answers on the endpoints, where the files hold more than one."""
+    lease: Lease | None = None
+    """The Lease of its leader election; needed with several replicas, since the leader alone is asked."""
+    timeout: Duration = 120.0
+    """How long it may take until every workload is ready."""
 
 
 class Deployment(Model):
-    """How the candidate is brought up: host processes or manifests."""
+    """How the candidate is brought up: as host processes, or inside the cluster."""
 
     processes: tuple[ProcessSection, ...] = ()
     """Started in this order, each when the one before is ready; stopped in the reverse order."""
     manifests: Manifests | None = None
-    """In place of processes. Not deployable yet."""
+    """In place of processes: what to apply to a cluster that runs images."""
     binder: Name | None = None
     """The process that binds Pods, where that is not the first: an extender, a separate binder."""
 
@@ -371,6 +409,7 @@ class Metric(Model):
     """Labels that select it."""
 
 
+DEFAULT_SCHEDULER = "default-scheduler"
 # What every build of kube-scheduler exposes, in all supported minors.
 KUBE_SCHEDULER_METRICS: Mapping[MetricMeaning, Metric] = {
     "attempts": Metric(name="scheduler_schedule_attempts_total"),
@@ -573,7 +612,7 @@ class Policies(Model):
 class Baseline(Model):
     """What to go back to."""
 
-    scheduler_name: ObjectName = "default-scheduler"
+    scheduler_name: ObjectName = DEFAULT_SCHEDULER
     """Scheduler that takes over when the candidate is withdrawn."""
     descriptor: File | None = None
     """Descriptor of the previous version or configuration."""
@@ -685,7 +724,9 @@ class Descriptor(Model):
 
     def switches(self) -> ControlPlane:
         """Return what the cluster's control plane must be created with."""
-        return ControlPlane(dict(self.control_plane.feature_gates), dict(self.control_plane.runtime_config))
+        alone = self.mode == "own-process" and DEFAULT_SCHEDULER not in self.scheduler_names
+        gates, apis = self.control_plane.feature_gates, self.control_plane.runtime_config
+        return ControlPlane(dict(gates), dict(apis), default_scheduler=alone)
 
     def metric(self, meaning: MetricMeaning) -> Metric | None:
         """Return the time series of a meaning; None where the candidate exposes none."""

@@ -52,11 +52,34 @@ for tag, pattern, first in (
 ):
     Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
 
+
+class ManifestLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # one of two classes
+    """Safe loader with the scalars that Kubernetes knows: `0644` is octal, `yes` is true, `10:30` is text."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, Any]]] = {}  # noqa: RUF012 - PyYAML's way
+
+
+MERGE = "tag:yaml.org,2002:merge"
+for tag, pattern, first in (
+    ("bool", r"(?i:true|false|yes|no|on|off)", "tTfFyYnNoO"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]*|[1-9][0-9_]*)", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("merge", r"<<", "<"),
+):
+    ManifestLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
+
+
+def _integer(text: str) -> int:
+    """Read a whole number in any notation of Go."""
+    return int(re.sub(r"^([-+]?0)(?=[0-7])", r"\1o", text.replace("_", "")), 0)
+
+
 SCALARS: dict[str, Callable[[str], Any]] = {
     "tag:yaml.org,2002:str": str,
-    "tag:yaml.org,2002:bool": lambda text: text == "true",
+    "tag:yaml.org,2002:bool": lambda text: text.lower() in ("true", "yes", "on"),
     "tag:yaml.org,2002:null": lambda _: None,
-    "tag:yaml.org,2002:int": int,
+    "tag:yaml.org,2002:int": _integer,
     "tag:yaml.org,2002:float": float,
 }
 
@@ -122,6 +145,22 @@ class Document:
         return found
 
 
+class ManifestDocument(Document):
+    """A document as Kubernetes reads it: `<<` merges, every key is text, and of equal ones the last counts."""
+
+    def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == MERGE:
+                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    merged = self._mapping(each, loc) | merged
+            else:
+                own[str(key.value)] = self._build(value, (*loc, str(key.value)))
+                self.lines[*loc, str(key.value)] = key.start_mark.line + 1
+        return merged | own
+
+
 def read_text(file: Path) -> str:
     """Read a UTF-8 file.
 
@@ -150,16 +189,25 @@ def read(file: Path) -> Document:
     return documents[0]
 
 
-def read_all(file: Path) -> Iterator[Document]:
+def read_manifests(file: Path) -> Iterator[Document]:
+    """Parse a file of Kubernetes manifests, one document each; empty ones are left out.
+
+    Raises:
+        DescriptorError: no such file, or no YAML.
+    """
+    yield from read_all(file, ManifestLoader, ManifestDocument)
+
+
+def read_all(file: Path, loader: Any = Loader, document: type[Document] = Document) -> Iterator[Document]:  # noqa: ANN401
     """Parse a file of YAML documents; empty ones are left out.
 
     Raises:
         DescriptorError: no such file, or no YAML.
     """
     try:
-        for node in yaml.compose_all(read_text(file), Loader):
+        for node in yaml.compose_all(read_text(file), loader):
             if node is not None and node.tag != "tag:yaml.org,2002:null":
-                yield Document(file, node)
+                yield document(file, node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise DescriptorError([Problem(file, line, "", f"is no YAML: {error.problem}", "mend the syntax")]) from error

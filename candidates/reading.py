@@ -11,8 +11,17 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from candidates import document, placeholders
-from candidates.descriptor import Deployment, Descriptor, Endpoint, Refused, SetupObject, inside, schema
+from candidates import document, manifests, placeholders
+from candidates.descriptor import (
+    DEFAULT_SCHEDULER,
+    Deployment,
+    Descriptor,
+    Endpoint,
+    Refused,
+    SetupObject,
+    inside,
+    schema,
+)
 from candidates.document import DescriptorError, Document, Loc, Problem
 from candidates.patch import Json
 
@@ -126,6 +135,7 @@ def _inconsistent(found: Descriptor, source: Document) -> Iterator[Problem]:
     if bool(found.deployment.processes) == bool(found.deployment.manifests):
         yield source.problem(("deployment",), "needs either processes or manifests", "write one of the two")
     yield from _inconsistent_processes(found.deployment, source)
+    yield from _inconsistent_manifests(found, source)
     yield from _unknown_names(found, source)
     for minor in found.per_version:
         if minor not in found.kubernetes_versions:
@@ -140,16 +150,18 @@ def _inconsistent(found: Descriptor, source: Document) -> Iterator[Problem]:
 
 def _unknown_names(found: Descriptor, source: Document) -> Iterator[Problem]:
     """Yield references to ports and processes that are not there."""
-    observe = found.observe
     ports = [port for process in found.deployment.processes for port in process.ports]
-    used: list[tuple[Loc, Endpoint | None]] = [
-        (("observe", "metrics", "port"), observe.metrics),
-        (("observe", "config", "port"), observe.config),
-        *((("observe", "health", index, "port"), each) for index, each in enumerate(observe.health)),
-    ]
-    for loc, endpoint in used:
-        if endpoint and endpoint.port not in ports:
-            yield _no_port(source, loc, endpoint.port, ports)
+    for loc, endpoint in _endpoints(found):
+        if found.deployment.manifests:
+            if isinstance(endpoint.port, str):
+                remedy = "write the number of the container's port: manifests have no `ports`"
+                yield source.problem((*loc, "port"), f"there is no port {endpoint.port!r}", remedy)
+            if endpoint.auth == "token":
+                wrong = "no token passes the API server, which is how a Pod is asked"
+                remedy = "let anybody read it, with kube-scheduler's --authorization-always-allow-paths"
+                yield source.problem((*loc, "auth"), wrong, remedy)
+        elif endpoint.port not in ports:
+            yield _no_port(source, (*loc, "port"), str(endpoint.port), ports)
     names = [process.name for process in found.deployment.processes]
     wanted: list[tuple[Loc, str | None]] = [(("deployment", "binder"), found.deployment.binder)]
     for each, dependency in found.policies.dependencies.items():
@@ -158,6 +170,69 @@ def _unknown_names(found: Descriptor, source: Document) -> Iterator[Problem]:
         if name and name not in names:
             remedy = f"name one of {', '.join(names)}" if names else "describe it in deployment.processes"
             yield source.problem(loc, f"there is no process {name!r}", remedy)
+
+
+def _endpoints(found: Descriptor) -> Iterator[tuple[Loc, Endpoint]]:
+    """Yield every endpoint with its place."""
+    observe = found.observe
+    for name, endpoint in (("metrics", observe.metrics), ("config", observe.config)):
+        if endpoint:
+            yield ("observe", name), endpoint
+    for index, each in enumerate(observe.health):
+        yield ("observe", "health", index), each
+
+
+def _inconsistent_manifests(found: Descriptor, source: Document) -> Iterator[Problem]:
+    section = found.deployment.manifests
+    if section is None:
+        return
+    here: Loc = ("deployment", "manifests")
+    read: list[manifests.Manifest] = []
+    for name in section.files:
+        try:
+            for each in manifests.read(source.file.parent / name):
+                if missing := _incomplete(each.data):
+                    yield each.problem(f"{missing} is missing", "write a Kubernetes object")
+                elif not each.hook:
+                    read.append(each)
+        except DescriptorError as error:
+            yield from error.problems
+            return
+    workloads = [each for each in read if each.plural]
+    if problems := [problem for each in workloads for problem in _inconsistent_workload(each, found)]:
+        yield from problems
+        return
+    scheduler = manifests.scheduler_of(workloads, section.scheduler)
+    if scheduler is None:
+        listed = ", ".join(str(each) for each in workloads) or "none"
+        wrong = "which workload is the scheduler cannot be told" if workloads else "no file holds a workload"
+        yield source.problem((*here, "scheduler"), wrong, f"name one by kind and name; the files hold {listed}")
+    elif scheduler.replicas > 1 and not section.lease and any(_endpoints(found)):
+        wrong = f"{scheduler} has {scheduler.replicas} replicas, and which of them leads cannot be told"
+        yield source.problem((*here, "lease"), wrong, "name the Lease of its leader election")
+
+
+def _inconsistent_workload(workload: manifests.Manifest, found: Descriptor) -> Iterator[Problem]:
+    if missing := _podless(workload):
+        yield workload.problem(f"{missing} is missing", "write the Pods that it runs")
+        return
+    pods = workload.template["spec"]
+    waits_for = pods.get("schedulerName", DEFAULT_SCHEDULER)
+    if waits_for in found.served and not pods.get("nodeName"):
+        wrong = f"{workload} waits for {waits_for!r}, which is the candidate itself"
+        yield workload.problem(wrong, "name another spec.schedulerName in its Pods, or their spec.nodeName")
+
+
+def _podless(workload: manifests.Manifest) -> str | None:
+    """Return the first field that a workload must have and has not."""
+    spec = _mapping(workload.data.get("spec"))
+    if workload.kind == "Pod":
+        return None if spec.get("containers") else "spec.containers"
+    template = _mapping(spec.get("template"))
+    labelled = workload.kind == "Job" or _mapping(template.get("metadata")).get("labels")
+    if not _mapping(template.get("spec")).get("containers"):
+        return "spec.template.spec.containers"
+    return None if labelled else "spec.template.metadata.labels"
 
 
 def _inconsistent_processes(deployment: Deployment, source: Document) -> Iterator[Problem]:
@@ -194,7 +269,7 @@ def _inconsistent_setup(step: SetupObject, loc: Loc, source: Document) -> Iterat
             yield source.problem((*loc, "object"), f"{missing} is missing", remedy)
         return
     try:
-        for each in document.read_all(source.file.parent / str(step.file)):
+        for each in document.read_manifests(source.file.parent / str(step.file)):
             if missing := _incomplete(each.data):
                 yield each.problem((), f"{missing} is missing", remedy)
     except DescriptorError as error:

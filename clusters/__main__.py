@@ -1,6 +1,6 @@
 """`python -m clusters`: build, list and examine what the embedded cluster is made of."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from clusters.kind import node_image
+from clusters.kind.doctor import examine as examine_kind
 from clusters.kind.machine import MachineError
 from clusters.local import build as builds
 from clusters.local.doctor import examine
@@ -18,6 +19,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pret
 console = Console(highlight=False)
 
 MIB = 1024**2
+Provider = Literal["local", "kind"]
 Minors = Annotated[list[str] | None, typer.Option("--kubernetes", help="Minor version; may be given more than once.")]
 
 
@@ -75,15 +77,22 @@ def list_components(kubernetes: Minors = None) -> None:
 
 
 @app.command()
-def doctor() -> None:
-    """Say what this machine has and lacks, and how to mend it. Exit code 1 where something stops a run."""
+def doctor(
+    provider: Annotated[Provider, typer.Option(help="Where the run is to take place.")] = "local",
+    kubernetes: Annotated[str, typer.Option(help="Minor version that the node image is for.")] = builds.NEWEST,
+) -> None:
+    """Say what this machine has and lacks, and how to mend it. Exit code 1 where something stops a run on PROVIDER."""
     marks = {"ok": "[green]ok[/]", "later": "[yellow]later[/]", "missing": "[red]missing[/]"}
     table = Table("", "what", "finding")
-    findings = list(examine())
-    for finding in findings:
+    everywhere, for_kind = list(examine()), list(examine_kind(kubernetes))
+    for finding in everywhere:
+        table.add_row(marks[finding.state], finding.what, escape(finding.text))
+    table.add_section()
+    for finding in for_kind:
         table.add_row(marks[finding.state], finding.what, escape(finding.text))
     console.print(table)
-    raise SystemExit(any(finding.state == "missing" for finding in findings))
+    stops = everywhere + (for_kind if provider == "kind" else [])
+    raise SystemExit(any(finding.state == "missing" for finding in stops))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,8 @@ class Kube:
         settings = client.Configuration()
         config.load_kube_config(str(kubeconfig), context=context, client_configuration=settings)
         settings.connection_pool_maxsize = CONNECTIONS
+        # An API server redirects nobody; what it proxies may try.
+        settings.retries = urllib3.Retry(3, redirect=False)
         self._api = client.ApiClient(settings)
         self._api.user_agent = "unreserve"
         self._headers = {"Impersonate-User": impersonate} if impersonate else {}

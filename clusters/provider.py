@@ -96,6 +96,18 @@ class Cluster(Protocol):
 
 
 @runtime_checkable
+class ImageLoader(Protocol):
+    """A cluster with the capability `image-load`."""
+
+    def image_load(self, image: str | Path) -> None:
+        """Load an image into every node: the name of one that docker has, or a tar as of `docker save`.
+
+        Raises:
+            ProviderError: there is no such image, or a node refuses it.
+        """
+
+
+@runtime_checkable
 class OwnedCluster(Cluster, Protocol):
     """A cluster that we made and may therefore destroy."""
 

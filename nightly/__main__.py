@@ -50,8 +50,10 @@ def run_(
         table = Table(provider, *minors, box=None, pad_edge=False, padding=(0, 3, 1, 0), header_style="dim")
         for name, row in lines.items():
             table.add_row(Text(name, "bold"), *(_cell(row.get(minor)) for minor in minors))
-        console.print("\n", table)
+        console.print()
+        console.print(table)
     verdict = Text(ended.verdict.replace("-", " ").upper(), STYLES[ended.verdict])
+    console.print()
     console.print(Text.assemble(verdict, f"  {index.headline(ended)}"), soft_wrap=True)
     console.print(f"Index: {nightly.directory / index.PAGE}", markup=False, soft_wrap=True)
     raise typer.Exit(ended.verdict.exit_code)

@@ -39,12 +39,14 @@ def page(this: Night, runs: dict[str, Record], past: list[Night]) -> str:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"moment": wording.moment, "lasted": lasted, "counted": counted, "shell": shlex.join}
+    troubles = list(_troubles(this, runs))
     return environment.get_template(PAGE).render(
         night=this,
         headline=headline(this),
         runs=runs,
         grids=grids(this),
-        troubles=list(_troubles(this, runs)),
+        troubles=troubles,
+        blocking={one.id: one.verdict for one in troubles},
         titles={row.id: row.title for run in runs.values() for row in run.requirements},
         tables={name: {row.id: row for row in run.requirements} for name, run in runs.items()},
         before={

@@ -25,7 +25,7 @@ class Options(Strict):
     """Requirement ids and families, such as `RES,HARD-1`."""
     iterations: int = Field(default=1, ge=1)
     seed: int | None = None
-    minutes: int = Field(default=120, ge=1)
+    minutes: float = Field(default=120, gt=0)
     """A cell that takes longer is stopped, and is an error."""
 
 

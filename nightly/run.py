@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-import importlib.util
 import os
 import secrets
 import shlex
@@ -42,9 +41,10 @@ def side_by_side() -> int:
 @functools.cache
 def unavailable(provider: str) -> str:
     """Return why a provider cannot be used on this machine, as its doctor says; empty where it can."""
-    if importlib.util.find_spec(f"clusters.{provider}.doctor") is None:
-        return f"this version has no provider {provider}"
-    findings = importlib.import_module(f"clusters.{provider}.doctor").examine()
+    try:
+        findings = importlib.import_module(f"clusters.{provider}.doctor").examine()
+    except (ImportError, OSError) as error:
+        return f"no provider {provider}: {error}"
     return "; ".join(f"{each.what}: {each.text}" for each in findings if each.state == "missing")
 
 

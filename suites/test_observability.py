@@ -35,6 +35,7 @@ def test_attempts_are_counted_by_their_result(
 ) -> None:
     """Each forced outcome moves the counter of its result, and no node at all is unschedulable, not an error."""
     with metrics.attempts_counted(unschedulable=1, error=0, scheduled=0):
+        pool.say_if_not_empty()
         first = workload.pod(gpus=8).create()
         expect(first).unscheduled()
 
@@ -69,7 +70,9 @@ def test_metrics_are_those_of_the_version(
 
 
 @requirement("OBS-5")
-def test_bound_and_ready_are_measured_apart(pool: Pool, workload: Workload, metrics: Metrics, expect: Expect) -> None:
+def test_bound_and_ready_are_measured_apart(
+    pool: Pool, workload: Workload, faults: Faults, metrics: Metrics, expect: Expect
+) -> None:
     """Created to bound and bound to Ready are recorded for every Pod, and the candidate's own figure agrees."""
     node = pool.add_gpu_node(gpus=8)
 
@@ -78,14 +81,18 @@ def test_bound_and_ready_are_measured_apart(pool: Pool, workload: Workload, metr
         pod.create()
     expect(*small).bound_to(node)
     expect(*small).running()
-    large = workload.pod(gpus=8).create()
-    expect(large).unscheduled("gpu")
-    for pod in small:
-        pod.delete()
+    metrics.latency_recorded(*small)
+
+    large = workload.pod(gpus=8)
+    with faults.bind.denied(large):
+        large.create()
+        expect(large).unscheduled("gpu")
+        for pod in small:
+            pod.delete()
+        expect(large).bind_refused(at_least=3)
     expect(large).bound_to(node)
     expect(large).running()
-
-    metrics.latency_recorded(large, *small)
+    metrics.latency_recorded(large)
 
 
 @requirement("OBS-6")

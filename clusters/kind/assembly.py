@@ -119,7 +119,7 @@ def _put_together(
     run("tar", "--extract", f"--directory={root}", f"--file={rootfs}", timeout=SLOW)
     tags = _tags(programs["kubeadm"], versions["kubelet"])
     _fill(root, programs, versions, tags["pause"])
-    _write_images(state / "images.tar", root, programs, tags)
+    _write_archive(state / "images.tar", _images(root, programs, tags))
 
     progress.tick("importing the node's file system")
     run("tar", "--create", f"--directory={root}", f"--file={state / 'node.tar'}", ".", timeout=SLOW)
@@ -185,11 +185,8 @@ class _Image:
     entrypoint: Sequence[str]
 
 
-def _write_images(archive: Path, root: Path, programs: Mapping[str, Path], tags: Mapping[str, str]) -> None:
-    """Write the component images as `docker save` would, without leaving them in the machine's engine."""
-    images = [
-        _Image(tags[name], {f"usr/local/bin/{name}": programs[name]}, {}, []) for name in CONTROL_PLANE
-    ]  # fmt: skip
+def _images(root: Path, programs: Mapping[str, Path], tags: Mapping[str, str]) -> list[_Image]:
+    images = [_Image(tags[name], {f"usr/local/bin/{name}": programs[name]}, {}, []) for name in CONTROL_PLANE]
     images += [
         _Image(tags["coredns"], {"coredns": programs["coredns"]}, {}, ["/coredns"]),
         _Image(tags["pause"], {"catatonit": root / "usr/bin/catatonit"}, {}, ["/catatonit", "-P"]),
@@ -199,6 +196,11 @@ def _write_images(archive: Path, root: Path, programs: Mapping[str, Path], tags:
         ),
         _proxy(tags["kube-proxy"], root, programs["kube-proxy"]),
     ]  # fmt: skip
+    return images
+
+
+def _write_archive(archive: Path, images: Sequence[_Image]) -> None:
+    """Write images as `docker save` would, without leaving them in the machine's engine."""
     manifest = []
     with tarfile.open(archive, "w") as tar:
         for number, image in enumerate(images):
@@ -211,7 +213,7 @@ def _write_images(archive: Path, root: Path, programs: Mapping[str, Path], tags:
                 "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
             }).encode()  # fmt: skip
             name = f"{hashlib.sha256(config).hexdigest()}.json"
-            tar.add(layer, f"{digest}.tar")
+            tar.add(layer, f"{digest}.tar", filter=_plain)
             _add(tar, name, config)
             manifest.append({"Config": name, "RepoTags": [image.name], "Layers": [f"{digest}.tar"]})
             layer.unlink()

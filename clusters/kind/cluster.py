@@ -304,7 +304,7 @@ class KindCluster:
                 return
             if time.monotonic() > deadline:
                 raise ProviderError(f"after {READY_TIMEOUT:.0f} s cluster {self.name} still lacks {', '.join(still)}")
-            self._progress.tick(f"{time.monotonic() - started:.0f} s, waiting for {', '.join(still)}")
+            self._progress.tick(f"{time.monotonic() - started:.0f} s, waiting for {still[0]} and {len(still) - 1} more")
             time.sleep(LOOK)
 
     @contextlib.contextmanager

@@ -56,6 +56,8 @@ def render(kubernetes: str, wanted: ControlPlane, *, port: int, logs: Path) -> J
         },
         "featureGates": dict(sorted(wanted.feature_gates.items())),
         "runtimeConfig": {name: str(on).lower() for name, on in sorted(wanted.runtime_config.items())},
+        # Since 1.35 it refuses cgroup v1 unless told.
+        "kubeadmConfigPatches": [json.dumps({"kind": "KubeletConfiguration", "failCgroupV1": False})],
         "kubeadmConfigPatchesJSON6902": [_patch(kubernetes)],
         "nodes": [{"role": "control-plane", "extraMounts": mounts}, *([worker] * WORKERS)],
     }

@@ -87,7 +87,7 @@ def choose(kubernetes: str, progress: Progress) -> str:
         return OFFICIAL[kubernetes]
     raise ProviderError(
         f"there is no node image for Kubernetes {kubernetes}: {remedy}, or, where a registry is reachable, name an "
-        f"official one: --kind-image kindest/node:v{kubernetes}.x@sha256:..."
+        f"official one: --node-image kindest/node:v{kubernetes}.x@sha256:..."
     )
 
 

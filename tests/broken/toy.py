@@ -138,7 +138,7 @@ class Waiting:
 
     @property
     def queue(self) -> str:
-        if self.pod["spec"].get("schedulingGates"):
+        if self.pod["spec"].get("schedulingGates") and not broken("ignore-gates"):
             return "gated"
         if self.ready_at == math.inf:
             return "unschedulable"
@@ -314,6 +314,8 @@ class Scheduler:
 
     def _failed(self, waiting: Waiting, result: str, ready_at: float) -> None:
         waiting.failures, waiting.failed_at, waiting.ready_at = waiting.failures + 1, time.monotonic(), ready_at
+        if broken("polls"):
+            waiting.ready_at = waiting.failed_at + 1
         self._attempts["error" if broken("wrong-result-label") else result] += 1
 
     # --- writes
@@ -341,8 +343,8 @@ class Scheduler:
             return
         with self._lock:
             self._attempts["scheduled"] += 1
-            took = time.monotonic() - waiting.since
-            self._latencies.append(took * 1000 if broken("wrong-latency") else took)
+            since = max(waiting.failed_at, waiting.since) if broken("last-attempt-latency") else waiting.since
+            self._latencies.append(time.monotonic() - since)
         if not broken("false-scheduled-event"):
             self._announce(waiting, "Normal", "Scheduled", f"bound to {node}")
 

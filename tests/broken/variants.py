@@ -169,7 +169,7 @@ VARIANTS = (
     Variant(
         "overwrites-profiles",
         overwriting(),
-        {"ISO-7": "effective configuration of 'default-scheduler' is unchanged\nseen: .*LeastAllocated.*MostAllocated"},
+        {"ISO-7": r"pluginConfig.NodeResourcesFit.args.scoringStrategy.type: LeastAllocated became MostAllocated"},
     ),
     # The stock scheduler with a rival in the same deployment.
     Variant(
@@ -241,10 +241,16 @@ VARIANTS = (
     ),
     Variant("no-wake-allocatable", toy("no-wake-allocatable"), {"WAKE-3": NOT_BOUND.format("Insufficient")}),
     Variant("no-wake-pod", toy("no-wake-pod"), {"WAKE-4": NOT_BOUND.format("Insufficient")}),
+    Variant(
+        "ignore-gates",
+        toy("ignore-gates"),
+        {"WAKE-7": "expected: no binding request for Pod"},
+    ),
     Variant("stale-reason", toy("stale-reason"), {"WAKE-9": "the message names no gpu .*: .*node affinity"}),
     Variant(
         "wake-always", toy("wake-always"), {"WAKE-10": r"expected: no attempt: unschedulable stays at \d+\nseen: "}
     ),
+    Variant("polls", toy("polls"), {"WAKE-10": r"expected: no attempt: unschedulable stays at \d+\nseen: "}),
     Variant(
         "retry-storm",
         toy("retry-storm"),
@@ -257,14 +263,23 @@ VARIANTS = (
         run=("RES-4", "OBS-2"),
     ),
     Variant("doomed-first", toy("doomed-first"), {"RES-5": NOT_BOUND.format("it was not tried")}),
-    Variant("false-scheduled-event", toy("false-scheduled-event"), {"OBS-6": "no event Scheduled about"}),
+    Variant(
+        "false-scheduled-event",
+        toy("false-scheduled-event"),
+        {"OBS-6": "no event Scheduled about", "RES-4": "no event Scheduled about"},
+    ),
     Variant("gauge-leak", toy("gauge-leak"), {"OBS-1": r'scheduler_pending_pods{queue="gated"} is 1'}),
     Variant("wrong-result-label", toy("wrong-result-label"), {"OBS-2": "result unschedulable counted"}),
-    Variant("renamed-metric", toy("renamed-metric"), {"OBS-4": "scheduler_schedule_attempts_total: not exposed"}),
     Variant(
-        "wrong-latency",
-        toy("wrong-latency", family="kube-scheduler"),
-        {"OBS-5": "the candidate's mean latency is"},
+        "renamed-metric",
+        toy("renamed-metric"),
+        {"OBS-4": "scheduler_schedule_attempts_total: not exposed"},
+        {"HARD-1": "its attempts cannot be counted"},
+    ),
+    Variant(
+        "last-attempt-latency",
+        toy("last-attempt-latency", family="kube-scheduler"),
+        {"OBS-5": r"the candidate's mean latency of s\d+-pod-9 is"},
     ),
     Variant("crash", toy("crash"), {"INV-3": "process scheduler ended: exit code 1"}, run=("HARD-1",)),
 )

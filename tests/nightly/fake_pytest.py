@@ -31,11 +31,12 @@ def main() -> int:
     options = dict(zip(sys.argv, sys.argv[1:], strict=False))
     results = Path(options["--results"])
     behaviour, _, text = Path(ROOT, options["--candidate"]).read_text().strip().partition(" ")
-    print("said by the fake", behaviour, flush=True)
-    if behaviour == "unborn":
-        return 3
     if behaviour == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.stdout.write(f"said by the fake {behaviour}\n")
+    sys.stdout.flush()
+    if behaviour == "unborn":
+        return 3
     if behaviour in ("mute", "stubborn"):
         time.sleep(600)
     signal.signal(signal.SIGTERM, interrupt)

@@ -80,7 +80,8 @@ def test_the_shipped_matrix_has_both_candidates_on_all_minors_and_plain_commands
         ("iterations: 3", 'iterations: "3"', 9, "settings[1].iterations", "valid integer"),
         ("iterations: 3", "iterations: 0", 9, "settings[1].iterations", "greater than or equal to 1"),
         ("seed: 7", "seed: true", 9, "settings[1].seed", "valid integer"),
-        ("minutes: 5", "minutes: null", 8, "settings[0].minutes", "valid integer"),
+        ("minutes: 5", "minutes: null", 8, "settings[0].minutes", "valid number"),
+        ("minutes: 5", "minutes: 0", 8, "settings[0].minutes", "greater than 0"),
     ],
 )
 def test_a_mistake_is_refused_with_file_line_and_field(

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from clusters.local import doctor
 from clusters.progress import Silent
 from nightly import __main__ as command
 from nightly import index, night, run
@@ -85,39 +86,32 @@ def test_a_night_goes_on_after_failing_cells_and_has_the_verdict_of_the_worst(tm
         f"[2/4] ✓ success success-local-1.37 {index.lasted(ended.cells[1].seconds or 0)} 1 of 1 hold",
     ]
     assert (tmp_path / "results" / "nightly-latest").resolve() == directory
-
-
-def test_everything_is_private(tmp_path: Path) -> None:
-    _, directory, _ = spent(tmp_path, cells(tmp_path, "success"))
-    for path in (directory, directory / "success-local-1.37"):
-        assert path.stat().st_mode & 0o777 == 0o700
-    for name in ("nightly.json", "index.html", "success-local-1.37/output.log"):
+    for folder in (directory, directory / "success-local-1.37"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    for name in ("nightly.json", "index.html", first.log):
         assert (directory / name).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "reason"),
-    [
-        ("unborn", "pytest exited with code 3; there is no run record\nsaid by the fake unborn"),
-        ("crash", "pytest was killed by SIGKILL; the run record says interrupted\nsaid by the fake crash"),
-        ("lie", "pytest exited with code 0; the run record says failure\nsaid by the fake lie"),
-        ("interrupted", "pytest exited with code 2; the run record says interrupted\nsaid by the fake interrupted"),
-        ("garbled", r"pytest exited with code 0; .*record.json: not a run record: .*\nsaid by the fake garbled"),
-    ],
-)
-def test_a_cell_without_a_record_that_can_be_believed_is_an_error(tmp_path: Path, behaviour: str, reason: str) -> None:
-    ended, directory, _ = spent(tmp_path, cells(tmp_path, behaviour, "success"))
-    assert [cell.verdict for cell in ended.cells] == ["error", "success"]
-    assert re.fullmatch(reason, ended.cells[0].reason)
+def test_a_cell_without_a_record_that_can_be_believed_is_an_error(tmp_path: Path) -> None:
+    reasons = {
+        "unborn": r"pytest exited with code 3; there is no run record",
+        "crash": r"pytest was killed by SIGKILL; the run record says interrupted",
+        "lie": r"pytest exited with code 0; the run record says failure",
+        "interrupted": r"pytest exited with code 2; the run record says interrupted",
+        "garbled": r"pytest exited with code 0; .*/record\.json: not a run record: .*",
+    }
+    ended, directory, _ = spent(tmp_path, cells(tmp_path, *reasons, "success"))
     assert ended.verdict is RunVerdict.ERROR
+    assert ended.cells[-1].verdict is RunVerdict.SUCCESS
     text = "".join(Parsed((directory / index.PAGE).read_text()).text)
-    assert "said by the fake" in text
+    for cell in ended.cells[:-1]:
+        assert cell.verdict is RunVerdict.ERROR
+        assert re.fullmatch(rf"{reasons[cell.title]}\nsaid by the fake {cell.title}", cell.reason)
+        assert cell.reason in text
 
 
 @pytest.mark.parametrize("behaviour", ["hang", "mute"])
-def test_a_cell_that_takes_too_long_is_stopped_and_an_error(
-    tmp_path: Path, behaviour: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_that_takes_too_long_is_stopped_and_an_error(tmp_path: Path, behaviour: str) -> None:
     (slow,) = cells(tmp_path, behaviour)
     ended, _, _ = spent(tmp_path, [slow.model_copy(update={"minutes": 0.02}), *cells(tmp_path, "success")])
     assert [cell.verdict for cell in ended.cells] == ["error", "success"]
@@ -157,12 +151,10 @@ def test_a_provider_that_the_machine_lacks_is_said_and_is_no_success(tmp_path: P
 def test_what_a_doctor_finds_missing_makes_a_provider_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     run.unavailable.cache_clear()
-    from clusters.local import doctor
-
     found = [doctor.Finding("x", "later", "a"), doctor.Finding("docker", "missing", "install it")]
     monkeypatch.setattr(doctor, "examine", lambda: iter(found))
     assert run.unavailable("local") == "docker: install it"
-    assert run.unavailable("abacus") == "this version has no provider abacus"
+    assert run.unavailable("abacus") == "no provider abacus: No module named 'clusters.abacus'"
     run.unavailable.cache_clear()
 
 
@@ -213,7 +205,8 @@ def started(folder: Path, *behaviours: str, parallel: int) -> subprocess.Popen[s
 def test_a_signal_stops_the_running_cells_and_leaves_the_page(tmp_path: Path, number: signal.Signals) -> None:
     with started(tmp_path, "success", "hang", "mute", "failure", parallel=2) as process:
         latest = tmp_path / "results" / "nightly-latest"
-        until(lambda: len(left(tmp_path)) >= 3, UP)  # both cells, and what one of them has started
+        until(lambda: latest.exists() and night.read(latest).cells[0].verdict, UP)
+        until(lambda: len(left(tmp_path)) == 3, UP)  # both cells, and what one of them has started
         process.send_signal(number)
         printed, _ = process.communicate(timeout=UP)
 
@@ -230,9 +223,22 @@ def test_a_signal_stops_the_running_cells_and_leaves_the_page(tmp_path: Path, nu
     assert str(latest.resolve() / index.PAGE) in printed
 
 
+def test_a_second_signal_kills_what_does_not_stop(tmp_path: Path) -> None:
+    with started(tmp_path, "stubborn", parallel=1) as process:
+        log = tmp_path / "results" / "nightly-latest" / "stubborn-local-1.37" / "output.log"
+        until(lambda: log.exists() and "said by the fake" in log.read_text(), UP)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=UP)
+    assert process.returncode == RunVerdict.INTERRUPTED.exit_code
+    assert not left(tmp_path)
+
+
 def test_nothing_is_left_when_the_night_itself_is_killed(tmp_path: Path) -> None:
     with started(tmp_path, "hang", "mute", parallel=2) as process:
-        until(lambda: len(left(tmp_path)) >= 3, UP)
+        until(lambda: len(left(tmp_path)) == 3, UP)
         process.kill()
     until(lambda: not left(tmp_path), GONE)
     assert night.read(tmp_path / "results" / "nightly-latest").verdict is RunVerdict.INTERRUPTED
@@ -271,7 +277,7 @@ def test_the_command_prints_the_table_and_ends_with_the_code_of_the_worst(
     result = CliRunner().invoke(command.app, ["run", "--matrix", str(matrix), "--results", str(tmp_path / "results")])
     assert result.exit_code == 11, result.output
     assert re.search(r"^local +1\.36 +1\.37", result.output, re.MULTILINE)
-    assert re.search(r"^partial +– partial +– partial", result.output, re.MULTILINE)
+    assert re.search(r"^partial +\S partial +\S partial", result.output, re.MULTILINE)
     assert "PARTIAL  2 of 4 cells succeeded, 2 partial" in result.output
 
 

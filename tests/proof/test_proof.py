@@ -123,7 +123,7 @@ def test_a_broken_scheduler_is_caught(ended: Ended, variant: Variant) -> None:
 @pytest.mark.parametrize("ended", [pytest.param(Case("healthy", toy()), id="healthy")], indirect=True)
 def test_a_healthy_scheduler_passes(ended: Ended) -> None:
     assert ended.code == 0, ended.printed
-    assert set(ended.verdicts().values()) == {Verdict.PASS}
+    assert set(ended.verdicts().values()) <= {Verdict.PASS, Verdict.NOT_SUPPORTED}
 
 
 @pytest.mark.parametrize(

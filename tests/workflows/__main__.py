@@ -1,4 +1,4 @@
-"""`python -m tests.workflows`: check the workflows with actionlint, built once from the pinned module into the cache."""
+"""`python -m tests.workflows`: check the workflows with actionlint, built once from its pinned module."""
 
 import subprocess
 import sys

@@ -1,0 +1,127 @@
+"""Fake `ip` and `docker` for what can be tested anywhere, and one real cluster where there is what it needs."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from clusters import kind
+from clusters.kind import KindCluster, adapter, machine, node_image
+from clusters.kind.machine import MachineError, docker
+from clusters.local import build
+from clusters.progress import Silent
+from clusters.provider import ProviderError
+
+EXERCISED: list[str] = []
+
+
+def why_not() -> str:
+    """Say why no real cluster can be made here, without building or pulling anything; empty where one can."""
+    if not adapter.installed():
+        return "pytest-kind is not installed (make test-kind)"
+    try:
+        docker("version")
+        oldest = max(component.go for component in node_image.components(build.NEWEST).values())
+        if not build.find_toolchain(oldest):
+            return "Go is not installed yet"
+        image = node_image.choose(build.NEWEST, Silent())
+        if not node_image.present(image):
+            return f"there is no node image (make kind-image KUBERNETES={build.NEWEST})"
+    except (MachineError, ProviderError) as error:
+        return " ".join(str(error).split())
+    return ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if EXERCISED:
+        terminalreporter.write_line(f"kind: {EXERCISED[-1]}")
+
+
+@pytest.fixture(scope="session")
+def usable() -> None:
+    """Skip where no real cluster can be made."""
+    if reason := why_not():
+        EXERCISED.append(f"not exercised: {reason}")
+        pytest.skip(f"kind is not exercised: {reason}")
+    EXERCISED.append("exercised")
+
+
+@pytest.fixture(scope="session")
+def cluster(usable: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KindCluster]:
+    made = kind.create(f"test-{os.getpid()}", results=tmp_path_factory.mktemp("results"))
+    try:
+        yield made
+    finally:
+        made.destroy()
+
+
+@dataclass
+class FakeMachine:
+    """Programs that come first on PATH. Each call of theirs is a line of `calls`."""
+
+    folder: Path
+
+    @property
+    def calls(self) -> list[str]:
+        file = self.folder / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+    @property
+    def routes(self) -> list[str]:
+        """Destinations of the unreachable routes."""
+        listed = json.loads((self.folder / "routes.json").read_text())
+        return [each["dst"] for each in listed if each.get("type") == "unreachable"]
+
+    def set_routes(self, *routes: dict[str, str]) -> None:
+        (self.folder / "routes.json").write_text(json.dumps(routes))
+
+    def program(self, name: str, body: str) -> None:
+        file = self.folder / "bin" / name
+        file.write_text(f'#!/bin/sh\necho "{name} $*" >>{self.folder}/calls\n{textwrap.dedent(body)}\n')
+        file.chmod(0o755)
+
+
+IP = """
+import json, sys
+file, words = sys.argv[1], sys.argv[2:]
+routes = json.load(open(file))
+if words == ["-json", "-4", "route", "show"]:
+    print(json.dumps(routes))
+elif words[:3] == ["route", "add", "unreachable"]:
+    routes.append({"type": "unreachable", "dst": words[3]})
+elif words[:3] == ["route", "del", "unreachable"]:
+    routes.remove({"type": "unreachable", "dst": words[3]})
+else:
+    sys.exit(f"no such thing: {words}")
+json.dump(routes, open(file, "w"))
+"""
+DEFAULT = {"dst": "default", "gateway": "192.0.2.1", "dev": "eth0"}
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    """A machine with one default route, a Docker engine without containers, and nothing else of ours."""
+    made = FakeMachine(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "ip.py").write_text(IP)
+    made.set_routes(DEFAULT)
+    made.program("ip", f'exec {sys.executable} -S {tmp_path}/ip.py {tmp_path}/routes.json "$@"')
+    made.program("docker", 'case "$2" in inspect) echo "Error: No such image" >&2; exit 1 ;; esac')
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(machine, "STATE", tmp_path / "state")
+    return made
+
+
+def left_of(name: str) -> list[str]:
+    """Return what is left of a real cluster on this machine."""
+    found = docker("ps", "--all", "--quiet", "--filter", f"label={machine.LABEL}={name}").split()
+    ip = shutil.which("ip") or "/usr/sbin/ip"
+    routes = subprocess.run([ip, "route"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return found + [route for route in routes if str(machine.SERVICES) in route or str(machine.PODS) in route]
