@@ -223,7 +223,7 @@ class InClusterDeployed(Deployed):
             pods = self._pods(workload)
             hopeless = [reason for pod in pods if (reason := self._hopeless(pod))]
             if hopeless or time.monotonic() > deadline:
-                why = hopeless[0] if hopeless else f"not ready after {self._section.timeout:.0f} s"
+                why = hopeless[0] if hopeless else f"not ready after {self._section.timeout:g} s"
                 lines = [f"{workload.where}: {workload} in {self._namespace(workload)}: {why}"]
                 lines += [f"{condition['type']}: {condition.get('message', '')}" for condition in _failures(found)]
                 lines += [line for pod in pods for line in self._described(pod)]
@@ -265,9 +265,10 @@ class InClusterDeployed(Deployed):
                 if details:
                     said = [details.get("reason"), details.get("message"), _coded(details)]
                     yield f"  container {status['name']} {kind}: {', '.join(str(word) for word in said if word)}"
-            previous = bool(last) and "running" not in state
-            for line in self._log(pod, status["name"], previous=previous, lines=LAST_LINES).splitlines():
-                yield f"    {line}"
+            # While it waits to be restarted both are the same.
+            for previous in [True] * bool(last) + [False] * (not last or "running" in state):
+                for line in self._log(pod, status["name"], previous=previous, lines=LAST_LINES).splitlines():
+                    yield f"    {line}"
 
     def _take_stock(self) -> None:
         """Note what runs, and compute the digest."""

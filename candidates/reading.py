@@ -187,19 +187,18 @@ def _inconsistent_manifests(found: Descriptor, source: Document) -> Iterator[Pro
     if section is None:
         return
     here: Loc = ("deployment", "manifests")
-    read: list[manifests.Manifest] = []
-    for name in section.files:
-        try:
-            for each in manifests.read(source.file.parent / name):
-                if missing := _incomplete(each.data):
-                    yield each.problem(f"{missing} is missing", "write a Kubernetes object")
-                elif not each.hook:
-                    read.append(each)
-        except DescriptorError as error:
-            yield from error.problems
-            return
-    workloads = [each for each in read if each.plural]
-    if problems := [problem for each in workloads for problem in _inconsistent_workload(each, found)]:
+    try:
+        read = [each for name in section.files for each in manifests.read(source.file.parent / name)]
+    except DescriptorError as error:
+        yield from error.problems
+        return
+    problems = [
+        each.problem(f"{missing} is missing", "write a Kubernetes object")
+        for each in read
+        if (missing := _incomplete(each.data))
+    ]
+    workloads = [each for each in read if not problems and each.plural and not each.hook]
+    if problems := problems + [problem for each in workloads for problem in _inconsistent_workload(each, found)]:
         yield from problems
         return
     scheduler = manifests.scheduler_of(workloads, section.scheduler)

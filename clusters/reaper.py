@@ -72,6 +72,11 @@ def main() -> None:
             if not chunk:
                 break
             received += chunk
+    # What the runner wrote just before it died.
+    os.set_blocking(0, False)
+    with contextlib.suppress(BlockingIOError):
+        while chunk := os.read(0, 4096):
+            received += chunk
     token, folder, *rest = (*received.decode().split("\n"), "", "")
     if "done" in rest or not token:
         return

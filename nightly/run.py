@@ -1,7 +1,6 @@
 """Runs the cells of a night, each as a pytest of its own, and goes on whatever becomes of one."""
 
 import functools
-import importlib
 import os
 import secrets
 import shlex
@@ -17,6 +16,8 @@ from typing import Any
 
 import psutil
 
+from clusters.kind import doctor as kind_doctor
+from clusters.local import doctor as local_doctor
 from clusters.processes import Process, Supervisor, ending, tail
 from clusters.progress import Progress
 from nightly import index, night
@@ -39,12 +40,9 @@ def side_by_side() -> int:
 
 
 @functools.cache
-def unavailable(provider: str) -> str:
+def unavailable(provider: str, kubernetes: str) -> str:
     """Return why a provider cannot be used on this machine, as its doctor says; empty where it can."""
-    try:
-        findings = importlib.import_module(f"clusters.{provider}.doctor").examine()
-    except (ImportError, OSError) as error:
-        return f"no provider {provider}: {error}"
+    findings = [*local_doctor.examine(), *(kind_doctor.examine(kubernetes) if provider == "kind" else ())]
     return "; ".join(f"{each.what}: {each.text}" for each in findings if each.state == "missing")
 
 
@@ -79,10 +77,10 @@ class Nightly:
     def run(self) -> Night:
         """Run all cells. The first Ctrl-C, SIGTERM or SIGHUP stops those that run, a second one kills them."""
         self.directory.mkdir(mode=0o700, parents=True)
+        self._write()
         link = self.directory.with_name(f".{self.night.id}")
         link.symlink_to(self.directory.name, target_is_directory=True)
         link.replace(self.directory.with_name("nightly-latest"))
-        self._write()
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         for number, handler in before.items():
             if (number, handler) != (signal.SIGHUP, signal.SIG_IGN):  # nohup
@@ -117,7 +115,7 @@ class Nightly:
 
     def _begin(self, at: int, supervisor: Supervisor) -> Running | None:
         cell = self.night.cells[at]
-        if reason := unavailable(cell.provider):
+        if reason := unavailable(cell.provider, cell.kubernetes):
             self._end(at, verdict=RunVerdict.NOTHING_RAN, reason=f"not available on this machine: {reason}")
             return None
         folder = self.directory / cell.name

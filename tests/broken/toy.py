@@ -337,7 +337,8 @@ class Scheduler:
                 self._room_was_made()
                 self._failed(waiting, "error", 0.0)
                 waiting.ready_at = 0.0 if broken("retry-storm") else waiting.failed_at + self._backoff(waiting)
-                if uid in self._pods and not self._pods[uid]["spec"].get("nodeName"):
+                if (now := self._pods.get(uid)) and not now["spec"].get("nodeName"):
+                    waiting.pod = now
                     self._waiting[uid] = waiting
             self._explain(waiting, "SchedulerError", why)
             return
@@ -353,7 +354,7 @@ class Scheduler:
         self._announce(waiting, "Warning", "FailedScheduling", why)
         said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
         before = [c for c in waiting.pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
-        if broken("stale-reason") and before and before[0].get("reason") == reason:
+        if broken("no-condition") or (broken("stale-reason") and before and before[0].get("reason") == reason):
             return
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
         self._write("PATCH", path, {"status": {"conditions": [said]}}, "strategic-merge-patch+json")

@@ -38,8 +38,13 @@ def toy(*faults: str, family: str = "own") -> Json:
         "kubernetesVersions": ["1.34", "1.35", "1.36", "1.37"],
         "deployment": {"processes": [_toy_process("scheduler", "$(scheduler-name)", faults=faults)]},
         "observe": {"metrics": metrics},
-        "policies": {"backoff": {"initial": "1s", "max": f"{MAX_BACKOFF}s"}},
+        "policies": {"backoff": {"initial": "1s", "max": f"{MAX_BACKOFF}s"}, "unschedulableFlush": "24h"},
     }
+
+
+def toy_without_conditions() -> Json:
+    """Describe the small scheduler as one that is right in another way: it says why a Pod waits in events alone."""
+    return toy("no-condition") | {"signals": {"podCondition": False}}
 
 
 def stock(*disabled: str) -> Json:
@@ -230,7 +235,7 @@ VARIANTS = (
         "no-wake-node",
         toy("no-wake-node"),
         {"HARD-5": NOT_BOUND.format("affinity"), "WAKE-5": NOT_BOUND.format("Insufficient")},
-        {"HARD-1": "its attempts are provoked by a node that is added"},
+        {"HARD-1": "its attempts are provoked by a node that is added", "ISO-1": "so is its fence closed"},
     ),
     Variant("no-wake-label", toy("no-wake-label"), {"WAKE-1": NOT_BOUND.format("affinity")}),
     Variant(
@@ -262,7 +267,7 @@ VARIANTS = (
         {"RES-4": NOT_BOUND.format("Insufficient"), "INV-4": 'type="assumed_pods"} is 1'},
         run=("RES-4", "OBS-2"),
     ),
-    Variant("doomed-first", toy("doomed-first"), {"RES-5": NOT_BOUND.format("it was not tried")}),
+    Variant("doomed-first", toy("doomed-first"), {"RES-5": NOT_BOUND.format("nothing says it was tried")}),
     Variant(
         "false-scheduled-event",
         toy("false-scheduled-event"),

@@ -26,9 +26,9 @@ from clusters.processes import Process, Supervisor, free_port
 from clusters.provider import Cluster, Identity, ProviderError
 
 Write = Callable[..., Path]
-Deploy = Callable[..., candidates.Deployed]
+Deploy = Callable[..., candidates.HostDeployed]
 
-MODULE = sys.modules["candidates.deploy"]
+MODULE = sys.modules["candidates.host"]
 PROGRAM = Path(__file__).with_name("program.py")
 ARGS = (
     "ports: {web: auto}",
@@ -99,7 +99,8 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[Json]:
         def close(self) -> None:
             pass
 
-        def apply(self, manifest: Json) -> None:
+        def apply(self, manifest: Json, *, namespace: str) -> None:
+            assert namespace == "default"
             if manifest["kind"] == "Bad":
                 raise ApiError(422, "Invalid", "no such thing")
             manifests.append(manifest)
@@ -110,12 +111,14 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[Json]:
 
 @pytest.fixture
 def deploy(tmp_path: Path, supervisor: Supervisor, cluster: FakeCluster) -> Deploy:
-    def bring_up(path: Path, name: str = "run") -> candidates.Deployed:
+    def bring_up(path: Path, name: str = "run") -> candidates.HostDeployed:
         if not (path.parent / "program.py").exists():
             shutil.copy(PROGRAM, path.parent)
-        return candidates.deploy(
+        deployed = candidates.deploy(
             candidates.load(path), cluster, supervisor, tmp_path / name / "work", tmp_path / name / "logs"
         )
+        assert isinstance(deployed, candidates.HostDeployed)
+        return deployed
 
     return bring_up
 
@@ -300,6 +303,7 @@ def test_an_optional_process_may_be_absent(written: Write, deploy: Deploy) -> No
 
     assert list(deployed.processes) == ["scheduler"]
     assert "exited with code 1" in deployed.absent["second"]
+    assert deployed.notes[0].startswith("the optional process second did not come up: ")
     assert deployed.exits() == []
 
 
@@ -314,7 +318,7 @@ def test_a_process_without_a_probe_must_stay_alive(written: Write, deploy: Deplo
 
     assert deploy(written((ARGS[0], args)), "good").exits() == []
     with pytest.raises(DeployError, match="exited with code 1"):
-        deploy(written((ARGS[0], args.replace("web)]", "web), broken]"))), "bad")
+        deploy(written((ARGS[0], args.replace("web)]", "web), broken]\n      warmUp: 60s"))), "bad")
 
 
 def test_the_digest_depends_on_bytes_only(written: Write, deploy: Deploy, tmp_path: Path) -> None:
@@ -371,7 +375,7 @@ def test_a_refused_setup_object_is_told(
         (("[python3, $(folder)/program.py]", "[no-such-program]"), DeployError, "no program 'no-such-program' on PATH"),
         (("[python3, $(folder)/program.py]", "[$(component:kubelet)]"), ProviderError, "there is no kubelet"),
         (('["1.37"]', '["1.36"]'), DescriptorError, "made for 1.36, not for 1.37"),
-        (("deployment:", "webhooks: {need: required}\ndeployment:"), ProviderError, "cannot deploy this yet"),
+        (("deployment:", "webhooks: {need: required}\ndeployment:"), ProviderError, "no webhook reaches a process"),
         (("{web: auto}", "{web: auto}\n      workingDir: /nowhere"), DeployError, "cannot be started"),
     ],
 )
@@ -382,16 +386,6 @@ def test_what_cannot_be_deployed_is_refused_before_anything_starts(
         deploy(written(change))
 
     assert supervisor.processes == []
-
-
-def test_manifests_are_refused_for_now(written: Write, deploy: Deploy) -> None:
-    path = written()
-    (path.parent / "all.yaml").write_text("kind: Deployment")
-    text = path.read_text().split("  processes:")[0] + "  manifests: {files: [all.yaml]}\n"
-    path.write_text(text)
-
-    with pytest.raises(ProviderError, match=r"deployment\.manifests: the provider fake cannot deploy this yet"):
-        deploy(path)
 
 
 def test_what_an_endpoint_refuses_is_told(written: Write, deploy: Deploy) -> None:

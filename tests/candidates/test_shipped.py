@@ -42,6 +42,7 @@ def test_a_shipped_candidate_schedules_by_the_hard_condition(
 
     with Supervisor(tmp_path / "state") as supervisor:
         deployed = candidates.deploy(descriptor, cluster, supervisor, tmp_path / "work", tmp_path / "logs")
+        assert isinstance(deployed, candidates.HostDeployed)
         config = deployed.config()
         version = kube.list("pods").resource_version
         container = {"name": "main", "image": "none", "resources": {"limits": descriptor.gpus(4)}}

@@ -6,14 +6,12 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from clusters import kind
-from clusters.kind import KindCluster, adapter, machine, node_image
+from clusters.kind import adapter, machine, node_image
 from clusters.kind.machine import MachineError, docker
 from clusters.local import build
 from clusters.progress import Silent
@@ -51,15 +49,6 @@ def usable() -> None:
         EXERCISED.append(f"not exercised: {reason}")
         pytest.skip(f"kind is not exercised: {reason}")
     EXERCISED.append("exercised")
-
-
-@pytest.fixture(scope="session")
-def cluster(usable: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KindCluster]:
-    made = kind.create(f"test-{os.getpid()}", results=tmp_path_factory.mktemp("results"))
-    try:
-        yield made
-    finally:
-        made.destroy()
 
 
 @dataclass
@@ -119,9 +108,9 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     return made
 
 
-def left_of(name: str) -> list[str]:
-    """Return what is left of a real cluster on this machine."""
-    found = docker("ps", "--all", "--quiet", "--filter", f"label={machine.LABEL}={name}").split()
+def machine_state() -> list[str]:
+    """Return what kind clusters, of whatever name, have changed on this machine."""
     ip = shutil.which("ip") or "/usr/sbin/ip"
     routes = subprocess.run([ip, "route"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return found + [route for route in routes if str(machine.SERVICES) in route or str(machine.PODS) in route]
+    guarded = [route.strip() for route in routes if str(machine.SERVICES) in route or str(machine.PODS) in route]
+    return machine.containers() + docker("volume", "ls", "--quiet").split() + guarded

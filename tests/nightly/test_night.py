@@ -15,6 +15,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from clusters.kind import doctor as kind_doctor
 from clusters.local import doctor
 from clusters.progress import Silent
 from nightly import __main__ as command
@@ -40,7 +41,7 @@ class Said(Silent):
 
 @pytest.fixture(autouse=True)
 def _any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "unavailable", lambda provider: "no docker here" if provider == "kind" else "")
+    monkeypatch.setattr(run, "unavailable", lambda provider, _: "no docker here" if provider == "kind" else "")
 
 
 def cells(folder: Path, *behaviours: str, provider: str = "local", minutes: int = 5) -> list[Cell]:
@@ -151,10 +152,12 @@ def test_a_provider_that_the_machine_lacks_is_said_and_is_no_success(tmp_path: P
 def test_what_a_doctor_finds_missing_makes_a_provider_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     run.unavailable.cache_clear()
-    found = [doctor.Finding("x", "later", "a"), doctor.Finding("docker", "missing", "install it")]
-    monkeypatch.setattr(doctor, "examine", lambda: iter(found))
-    assert run.unavailable("local") == "docker: install it"
-    assert run.unavailable("abacus") == "no provider abacus: No module named 'clusters.abacus'"
+    late, gone = doctor.Finding("x", "later", "a"), doctor.Finding("docker", "missing", "install it")
+    monkeypatch.setattr(doctor, "examine", lambda: iter([late]))
+    monkeypatch.setattr(kind_doctor, "examine", lambda minor: iter([gone] if minor == "1.37" else []))
+    assert [run.unavailable(*cell) for cell in (("local", "1.37"), ("kind", "1.37"), ("kind", "1.36"))] == [
+        "", "docker: install it", "",
+    ]  # fmt: skip
     run.unavailable.cache_clear()
 
 
@@ -185,7 +188,7 @@ import functools, sys
 from nightly import run
 from nightly.__main__ import app
 run.Nightly = functools.partial(run.Nightly, pytest=sys.argv[1].split("|"))
-run.unavailable = lambda provider: ""
+run.unavailable = lambda *_: ""
 app(sys.argv[2:])
 """
 

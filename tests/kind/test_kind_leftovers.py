@@ -1,0 +1,85 @@
+"""Whatever ends the runner, nothing of its kind cluster is left: no container, volume, route, process or folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from clusters.kind import machine
+from tests.kind.conftest import machine_state
+
+ROOT = Path(__file__).parents[2]
+RUNNER = """
+import signal, sys
+from pathlib import Path
+from clusters import kind
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+made = kind.create(sys.argv[1], results=Path(sys.argv[2]))
+print("ready", flush=True)
+signal.pause()
+"""
+GONE = 60.0
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name)
+
+pytestmark = pytest.mark.usefixtures("usable")
+
+
+def start(run_id: str, results: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", RUNNER, run_id, str(results)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def eventually(true: Callable[[], object], seconds: float = GONE) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.1)
+
+
+def of_run(run_id: str) -> list[str]:
+    """Return the processes and folders that carry the run's name."""
+    words = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
+    folders = [str(each) for each in Path(tempfile.gettempdir()).glob(f"unreserve-{run_id}-*")]
+    return [each for each in words if f"unreserve-{run_id}" in each] + folders
+
+
+@SIGNALS
+def test_a_runner_that_ends_while_kind_is_at_work(tmp_path: Path, number: signal.Signals) -> None:
+    run_id, before = f"making-{os.getpid()}-{number.name.lower()}", machine_state()
+    with start(run_id, tmp_path) as runner:
+        eventually(lambda: machine.containers(f"unreserve-{run_id}"))
+        runner.send_signal(number)
+
+    eventually(lambda: not machine.containers(f"unreserve-{run_id}"))
+    time.sleep(2 * machine.CALM * machine.RESCAN)  # Docker may still be at a request of the client that was killed
+    assert machine.containers(f"unreserve-{run_id}") == []
+    eventually(lambda: machine_state() == before and not of_run(run_id))
+
+
+def test_a_runner_that_is_killed_while_its_cluster_stands(tmp_path: Path) -> None:
+    run_id, before = f"standing-{os.getpid()}", machine_state()
+    with start(run_id, tmp_path) as runner:
+        assert runner.stdout
+        assert runner.stdout.readline() == b"ready\n"
+        assert any("kwok" in each for each in of_run(run_id))
+        runner.kill()
+
+    eventually(lambda: machine_state() == before and not of_run(run_id))
+
+
+def test_a_cluster_that_is_destroyed_leaves_its_logs(tmp_path: Path) -> None:
+    run_id, before = f"stopped-{os.getpid()}", machine_state()
+    program = RUNNER.replace("signal.pause()", "made.destroy(); made.destroy()")
+    subprocess.run([sys.executable, "-c", program, run_id, str(tmp_path)], cwd=ROOT, check=True, timeout=600)
+
+    assert machine_state() == before
+    assert of_run(run_id) == []
+    logs = {file.name for file in (tmp_path / "logs").rglob("*") if file.is_file()}
+    assert {"audit.jsonl", "kind.log", "kwok.log", "kubelet.log", "containerd.log"} <= logs
