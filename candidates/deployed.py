@@ -226,8 +226,10 @@ def apply(kube: Kube, manifest: Json, where: str, *, namespace: str = "default")
         except ApiUnreachable as error:
             raise DeployError(f"{where}: {described}: {error}") from error
         except ApiError as error:
-            # A kind of a CRD that was applied just now is served a moment later.
-            early = error.status == 404 and "." in manifest["apiVersion"] and "namespaces" not in error.message  # noqa: PLR2004
+            # A kind of a CRD that was applied just now is served a moment later, and a new namespace gets its
+            # ServiceAccount then.
+            unknown = error.status == 404 and "." in manifest["apiVersion"] and "namespaces" not in error.message  # noqa: PLR2004
+            early = unknown or "error looking up service account" in error.message
             if not early or time.monotonic() > deadline:
                 raise DeployError(f"{where}: {described} is refused: {error}") from error
             time.sleep(POLL)

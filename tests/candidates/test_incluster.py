@@ -168,6 +168,7 @@ class FakeApi:
     status: Json
     condition: Json
     lingers: int
+    early: list[ApiError]
 
     def close(self) -> None:
         self.journal.append("close")
@@ -175,6 +176,8 @@ class FakeApi:
     def apply(self, manifest: Json, *, namespace: str) -> Json:
         if manifest["metadata"]["name"] == "refused":
             raise ApiError(422, "Invalid", "no such thing")
+        if self.early:
+            raise self.early.pop()
         own = manifest["metadata"].get("namespace", namespace)
         self.journal.append(f"apply {manifest['kind']} {own}/{manifest['metadata']['name']}")
         self.applied.append(manifest)
@@ -277,7 +280,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> type[FakeApi]:
         "lease": "",
     }
     empty |= {"journal": [], "applied": [], "workloads": {}, "pods": {}, "nodes": {}, "logs": {}, "answers": {}}
-    empty["status"] = {}
+    empty |= {"status": {}, "early": []}
     made = type("Api", (FakeApi,), empty)
     monkeypatch.setattr(MODULE, "Kube", made)
     monkeypatch.setattr(MODULE, "LOOK", 0.001)
@@ -612,6 +615,26 @@ def test_a_refused_object_is_told_with_its_line_and_nothing_is_left(given: Given
 
     assert (api.workloads, api.pods) == ({}, {})
     assert api.journal[-2:] == ["delete /apis/apps/v1/namespaces/ours/deployments/scheduler", "close"]
+
+
+def test_what_is_only_early_is_tried_again(given: Given, deploy: Deploy, api: Api) -> None:
+    api.early = [
+        ApiError(404, "NotFound", "the server serves no kind Queue in example.com/v1"),
+        ApiError(403, "Forbidden", "error looking up service account ours/default: not found"),
+    ]
+    queue = "apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: default}\n"
+
+    deploy(given(files=f"{queue}---\n{DEPLOYMENT}"))
+
+    assert [each["kind"] for each in api.applied] == ["Queue", "Deployment"]
+
+
+def test_a_namespace_that_is_not_there_is_told_at_once(given: Given, deploy: Deploy, api: Api) -> None:
+    api.early = [ApiError(404, "NotFound", 'namespaces "ours" not found')]
+    queue = "apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: default}\n"
+
+    with pytest.raises(DeployError, match=r'all\.yaml:1: Queue default is refused: 404 NotFound: namespaces "ours"'):
+        deploy(given(files=f"{queue}---\n{DEPLOYMENT}"))
 
 
 PULL = {"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}}

@@ -5,10 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from clusters.kind import adapter, machine, node_image
@@ -108,9 +110,23 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     return made
 
 
-def machine_state() -> list[str]:
-    """Return what kind clusters, of whatever name, have changed on this machine."""
+def guarded_routes() -> list[str]:
+    """Return the routes of this machine for cluster addresses."""
     ip = shutil.which("ip") or "/usr/sbin/ip"
     routes = subprocess.run([ip, "route"], capture_output=True, text=True, check=True).stdout.splitlines()
-    guarded = [route.strip() for route in routes if str(machine.SERVICES) in route or str(machine.PODS) in route]
-    return machine.containers() + docker("volume", "ls", "--quiet").split() + guarded
+    return [route.strip() for route in routes if str(machine.SERVICES) in route or str(machine.PODS) in route]
+
+
+def of_run(run_id: str) -> list[str]:
+    """Return what is there of a run: containers, processes, folders; routes too, where no other cluster needs them."""
+    containers = machine.containers(f"unreserve-{run_id}")
+    routes = guarded_routes() if machine.containers() == containers else []
+    words = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
+    folders = [str(each) for each in Path(tempfile.gettempdir()).glob(f"unreserve-{run_id}-*")]
+    return [each for each in words if f"unreserve-{run_id}" in each] + folders + containers + routes
+
+
+def volumes(cluster: str) -> list[str]:
+    """Return the anonymous volumes of a cluster's containers."""
+    listed = docker("inspect", "--format", "{{range .Mounts}}{{.Name}} {{end}}", *machine.containers(cluster))
+    return listed.split()

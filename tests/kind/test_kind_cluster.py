@@ -22,14 +22,14 @@ from clusters.kind.machine import docker
 from clusters.kube import ApiError, Kube
 from clusters.local import build
 from clusters.provider import Capability, ImageLoader, OwnedCluster, ProviderError
-from tests.kind.conftest import machine_state
+from tests.kind.conftest import guarded_routes, of_run, volumes
 
 Json = dict[str, Any]
 # kubectl serves files and fetches them: one static program is a whole workload.
 IMAGE = "unreserve-test/kubectl:1"
 SERVE = [
     "/kubectl", "--server=http://127.0.0.1:1", "proxy", "--port=8001", "--address=0.0.0.0", "--accept-hosts=.*",
-    "--www=/", "--www-prefix=/",
+    "--www=/", "--www-prefix=/files/",
 ]  # fmt: skip
 READY = 60.0
 
@@ -114,9 +114,7 @@ def test_credentials_are_private_and_on_loopback(cluster: KindCluster) -> None:
 
 @pytest.mark.usefixtures("cluster")
 def test_cluster_addresses_are_unreachable_from_the_machine_while_it_stands() -> None:
-    assert [each for each in machine_state() if each.startswith("unreachable")] == [
-        "unreachable 10.96.0.0/16", "unreachable 10.244.0.0/16"
-    ]  # fmt: skip
+    assert guarded_routes() == ["unreachable 10.96.0.0/16", "unreachable 10.244.0.0/16"]
 
 
 def test_a_cluster_that_is_there_is_refused_and_stays(cluster: KindCluster, tmp_path: Path) -> None:
@@ -140,8 +138,9 @@ def test_writes_are_in_the_audit_log_before_their_answer(cluster: KindCluster, k
 
     assert cluster.audit_log is not None
     entries = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
-    written = [e["stage"] for e in entries if e["objectRef"].get("name") == "audited"]
-    assert "RequestReceived" in written
+    written = [e["stage"] for e in entries if e.get("objectRef", {}).get("name") == "audited"]
+    assert written == ["ResponseComplete"]
+    assert "RequestReceived" in {e["stage"] for e in entries}
     assert not [e for e in entries if e["user"]["username"].endswith(":kwok")]
 
 
@@ -173,7 +172,7 @@ def test_a_real_kubelet_refuses_what_its_node_has_not(cluster: KindCluster, kube
 def test_a_service_is_spread_over_its_pods_on_both_workers(cluster: KindCluster, kube: Kube, workload: str) -> None:
     """With one endpoint it would work even where kube-proxy lacks the plugins to spread."""
     for number, worker in enumerate(cluster.workers() * 2):
-        probe = {"readinessProbe": {"httpGet": {"path": "/etc/hostname", "port": 8001}, "periodSeconds": 1}}
+        probe = {"readinessProbe": {"httpGet": {"path": "/files/etc/hostname", "port": 8001}, "periodSeconds": 1}}
         manifest = pod(f"web-{number}", workload, SERVE, nodeName=worker, container=probe)
         manifest["metadata"]["labels"] = {"app": "web"}
         kube.create("pods", manifest, "default")
@@ -183,7 +182,16 @@ def test_a_service_is_spread_over_its_pods_on_both_workers(cluster: KindCluster,
     eventually(lambda: all(ready(kube, f"web-{number}") for number in range(4)))
 
     def fetch(address: str) -> str:
-        inside = ["exec", "web-0", "--", "/kubectl", f"--server=http://{address}/", "get", "--raw", "/etc/hostname"]
+        inside = [
+            "exec",
+            "web-0",
+            "--",
+            "/kubectl",
+            f"--server=http://{address}/",
+            "get",
+            "--raw",
+            "/files/etc/hostname",
+        ]
         command = [str(cluster.binary("kubectl")), f"--kubeconfig={cluster.kubeconfig}", *inside]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=READY).stdout.strip()
 
@@ -200,7 +208,21 @@ def test_a_service_is_spread_over_its_pods_on_both_workers(cluster: KindCluster,
 
 
 def test_a_node_that_is_gone_is_a_problem(cluster: KindCluster) -> None:
-    """The last test of this cluster, for it does not recover."""
+    """It does not recover: only the end comes after this."""
     docker("rm", "--force", "--volumes", f"{cluster.name}-worker2")
 
     assert any("2 of 3 node containers run" in problem for problem in cluster.problems())
+
+
+def test_a_cluster_that_is_destroyed_leaves_its_logs_alone(cluster: KindCluster) -> None:
+    run_id, logs = cluster.name.removeprefix("unreserve-"), cluster.audit_log.parent if cluster.audit_log else Path()
+    known = volumes(cluster.name)
+    assert of_run(run_id)
+
+    cluster.destroy()
+    cluster.destroy()
+
+    assert of_run(run_id) == []
+    assert not set(known) & set(docker("volume", "ls", "--quiet").split())
+    kept = {file.name for file in logs.rglob("*") if file.is_file()}
+    assert {"audit.jsonl", "kind.log", "kwok.log", "kubelet.log", "containerd.log"} <= kept
