@@ -7,18 +7,19 @@ SUITES     ?= suites
 SELECT     ?=
 RESULTS    ?= results
 ITERATIONS ?= 1
+NODE_IMAGE ?=
 MATRIX     ?= nightly.yaml
 PARALLEL   ?=
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -v -p fixtures.plugin -p reports.plugin
-GIVEN  := $(foreach name,CANDIDATE PROVIDER KUBERNETES SUITES SELECT RESULTS ITERATIONS,\
+GIVEN  := $(foreach name,CANDIDATE PROVIDER KUBERNETES NODE_IMAGE SUITES SELECT RESULTS ITERATIONS,\
 	$(if $(filter command environment,$(firstword $(origin $(name)))),$(name)='$($(name))'))
 
-.PHONY: help setup conformance nightly test check bench doctor docs lock clean
+.PHONY: help setup conformance kind-image nightly test check bench doctor docs lock clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 .venv/installed: requirements.lock
 	@python3 -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed, python3 is " + sys.version.split()[0])'
@@ -26,12 +27,20 @@ help: ## Show this list
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@touch $@
 
+.venv/kind: requirements-kind.lock .venv/installed
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-kind.lock
+	@touch $@
+
 setup: .venv/installed ## Install the Python dependencies into .venv and build the components
 	$(PYTHON) -m clusters build --kubernetes $(KUBERNETES)
 
-conformance: .venv/installed ## Judge CANDIDATE and write the sign-off report
+conformance: .venv/installed $(if $(filter kind,$(PROVIDER)),.venv/kind) ## Judge CANDIDATE and write the sign-off report
 	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) --candidate $(CANDIDATE) \
-		--provider $(PROVIDER) --kubernetes $(KUBERNETES) --select '$(SELECT)' --results $(RESULTS) --iterations $(ITERATIONS)
+		--provider $(PROVIDER) --kubernetes $(KUBERNETES) --select '$(SELECT)' --results $(RESULTS) --iterations $(ITERATIONS) \
+		$(if $(NODE_IMAGE),--node-image $(NODE_IMAGE))
+
+kind-image: .venv/installed ## Make a node image for PROVIDER=kind where no registry is reachable
+	$(PYTHON) -m clusters kind-image --kubernetes $(KUBERNETES)
 
 nightly: .venv/installed ## Judge each candidate of MATRIX on each minor and provider
 	$(PYTHON) -m nightly run --matrix '$(MATRIX)' --results $(RESULTS) $(if $(PARALLEL),--parallel $(PARALLEL))
@@ -58,9 +67,11 @@ docs: .venv/installed ## Make the generated files again
 	$(PYTHON) -m candidates schema
 	$(PYTHON) -m fixtures requirements
 
-lock: .venv/installed ## Resolve requirements.lock again
+lock: COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --extra dev
+lock: .venv/installed ## Resolve requirements.lock and requirements-kind.lock again
 	$(PYTHON) -m pip install --quiet uv
-	.venv/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
+	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) --extra kind pyproject.toml -o requirements-kind.lock
 
 clean: ## Remove .venv and caches; results and built components stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

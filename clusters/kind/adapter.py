@@ -11,7 +11,7 @@ from typing import Any
 
 from clusters.provider import ProviderError
 
-REMEDY = "run make with PROVIDER=kind, or: .venv/bin/python -m pip install --require-hashes -r requirements-kind.lock"
+REMEDY = "`make .venv/kind` installs it (requirements-kind.lock)"
 
 
 def installed() -> bool:

@@ -25,7 +25,7 @@ EXERCISED: list[str] = []
 def why_not() -> str:
     """Say why no real cluster can be made here, without building or pulling anything; empty where one can."""
     if not adapter.installed():
-        return "pytest-kind is not installed (make test-kind)"
+        return "pytest-kind is not installed (make .venv/kind)"
     try:
         docker("version")
         oldest = max(component.go for component in node_image.components(build.NEWEST).values())
