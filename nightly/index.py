@@ -77,8 +77,8 @@ def write(directory: Path) -> None:
 def headline(this: Night) -> str:
     """Return the night in one sentence, without its verdict."""
     counts = Counter(cell.verdict for cell in this.cells)
-    good = f"{counts.pop(RunVerdict.SUCCESS, 0)} of {len(this.cells)} cells succeeded"
-    return ", ".join([good, *(f"{count} {_plain(verdict)}" for verdict, count in counts.items())])
+    ordered = (verdict for verdict in (*reversed(RunVerdict), None) if counts[verdict])
+    return f"{len(this.cells)} cells: {', '.join(f'{counts[verdict]} {_plain(verdict)}' for verdict in ordered)}"
 
 
 def counted(run: Record) -> str:

@@ -121,6 +121,7 @@ class Nightly:
         folder = self.directory / cell.name
         folder.mkdir(mode=0o700)
         cell = self._note(at, started=datetime.now(UTC), log=f"{cell.name}/output.log")
+        self._write()
         # What the reports give as the command that does it again: without where this night keeps its results.
         again = shlex.join(["python", "-m", "pytest", *cell.arguments()])
         process = supervisor.start(

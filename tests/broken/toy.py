@@ -197,7 +197,9 @@ class Scheduler:
             return not broken("no-wake-node") and (
                 not waiting.refused_by or any(not self._check(each, waiting, new) for each in waiting.refused_by)
             )
-        return broken("wake-always") or any(
+        if broken("wake-on-heartbeat") and old["metadata"]["labels"] == new["metadata"]["labels"]:
+            return True
+        return any(
             self._check(each, waiting, old) and not self._check(each, waiting, new)
             for each in waiting.refused_by
             if not broken(f"no-wake-{each}")

@@ -253,7 +253,9 @@ VARIANTS = (
     ),
     Variant("stale-reason", toy("stale-reason"), {"WAKE-9": "the message names no gpu .*: .*node affinity"}),
     Variant(
-        "wake-always", toy("wake-always"), {"WAKE-10": r"expected: no attempt: unschedulable stays at \d+\nseen: "}
+        "wake-on-heartbeat",
+        toy("wake-on-heartbeat"),
+        {"WAKE-10": r"expected: no attempt: unschedulable stays at \d+\nseen: "},
     ),
     Variant("polls", toy("polls"), {"WAKE-10": r"expected: no attempt: unschedulable stays at \d+\nseen: "}),
     Variant(

@@ -221,7 +221,7 @@ def test_a_signal_stops_the_running_cells_and_leaves_the_page(tmp_path: Path, nu
     assert ended.cells[1].reason == "the night was stopped; the run record says interrupted"
     assert ended.cells[2].reason == "the night was stopped; there is no run record"
     page = "".join(Parsed((latest / index.PAGE).read_text()).text)
-    assert "1 of 4 cells succeeded, 2 interrupted, 1 not run" in page
+    assert "4 cells: 2 interrupted, 1 success, 1 not run" in page
     assert "INTERRUPTED" in printed
     assert str(latest.resolve() / index.PAGE) in printed
 
@@ -244,8 +244,11 @@ def test_nothing_is_left_when_the_night_itself_is_killed(tmp_path: Path) -> None
         until(lambda: len(left(tmp_path)) == 3, UP)
         process.kill()
     until(lambda: not left(tmp_path), GONE)
-    assert night.read(tmp_path / "results" / "nightly-latest").verdict is RunVerdict.INTERRUPTED
-    assert (tmp_path / "results" / "nightly-latest" / index.PAGE).exists()
+    latest = tmp_path / "results" / "nightly-latest"
+    assert night.read(latest).verdict is RunVerdict.INTERRUPTED
+    text = "".join(Parsed((latest / index.PAGE).read_text()).text)
+    assert "It has not ended" in text
+    assert text.count("running") == 4  # in the table of cells and in that of runs
 
 
 def left(folder: Path) -> list[int]:
@@ -281,7 +284,7 @@ def test_the_command_prints_the_table_and_ends_with_the_code_of_the_worst(
     assert result.exit_code == 11, result.output
     assert re.search(r"^local +1\.36 +1\.37", result.output, re.MULTILINE)
     assert re.search(r"^partial +\S partial +\S partial", result.output, re.MULTILINE)
-    assert "PARTIAL  2 of 4 cells succeeded, 2 partial" in result.output
+    assert "PARTIAL  4 cells: 2 partial, 2 success" in result.output
 
 
 def test_a_bad_matrix_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -316,7 +319,13 @@ def test_the_page_has_every_cell_and_every_link_leads_somewhere(tmp_path: Path) 
         assert target.is_relative_to(tmp_path / "results")
         assert not fragment or f'id="{fragment}"' in target.read_text()
     text = re.sub(r"\s+", " ", " ".join(page.text))
-    for said in ("2 of 5 cells succeeded", "no docker here", "it is a failure", "there is no run record", "v1.37.9"):
+    for said in (
+        "5 cells: 1 error, 1 failure, 1 nothing ran, 2 success",
+        "no docker here",
+        "it is a failure",
+        "there is no run record",
+        "v1.37.9",
+    ):
         assert said in text
     earlier = [link for link in links if link.startswith("../nightly-")]
     assert len(earlier) == 5
