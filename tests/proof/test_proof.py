@@ -119,7 +119,7 @@ def test_a_healthy_scheduler_passes(ended: Ended) -> None:
 
 @pytest.mark.parametrize(
     ("ended", "variant"),
-    [pytest.param(Case(v.name, v.descriptor, v.selected), v, id=v.name) for v in VARIANTS],
+    [pytest.param(Case(v.name, v.descriptor, v.selected(n)), v, id=v.name) for n, v in enumerate(VARIANTS)],
     indirect=["ended"],
 )
 def test_a_broken_scheduler_is_caught(ended: Ended, variant: Variant) -> None:
