@@ -42,7 +42,7 @@ conformance: .venv/installed $(if $(filter kind,$(PROVIDER)),.venv/kind) ## Judg
 kind-image: .venv/installed ## Make a node image for PROVIDER=kind where no registry is reachable
 	$(PYTHON) -m clusters kind-image --kubernetes $(KUBERNETES)
 
-nightly: .venv/installed ## Judge each candidate of MATRIX on each minor and provider
+nightly: .venv/installed $(if $(shell grep -E '^[^\#]*providers:.*kind' $(MATRIX)),.venv/kind) ## Judge each candidate of MATRIX on each minor and provider
 	$(PYTHON) -m nightly run --matrix '$(MATRIX)' --results $(RESULTS) $(if $(PARALLEL),--parallel $(PARALLEL))
 
 test: setup ## Test the suite itself, broken schedulers included

@@ -434,11 +434,11 @@ class Observe(Model):
     """What can be read from the running candidate."""
 
     metrics: Metrics | None = None
-    """Without it attempts are counted in the audit log."""
+    """Without it attempts cannot be counted, and what rests on their count is inconclusive."""
     config: Endpoint | None = None
     """Where it serves its effective configuration as JSON: /configz of kube-scheduler."""
     health: tuple[Endpoint, ...] = ()
-    """Health endpoints, recorded under each fault."""
+    """Health endpoints. Not read by any scenario yet."""
 
 
 Cause = Literal["network", "gpu", "taint"]
@@ -446,7 +446,7 @@ Cause = Literal["network", "gpu", "taint"]
 # What kube-scheduler writes into the PodScheduled condition, in all supported minors.
 KUBE_SCHEDULER_CAUSES: Mapping[Cause, str] = {
     "network": r"didn't match Pod's node affinity/selector",
-    "gpu": r"Insufficient ",
+    "gpu": r"Insufficient ({gpus})",
     "taint": r"untolerated taint",
 }
 
@@ -468,10 +468,6 @@ class Signals(Model):
     """Event reasons that sound like success and come before the binding: never taken as evidence."""
     causes: dict[Cause, Regex] = {}
     """Regular expressions for what the reason for waiting says of each cause, if it is not what kube-scheduler says."""
-
-    def cause(self, cause: Cause) -> str:
-        """Return the regular expression that the reason for waiting matches if this cause is among its reasons."""
-        return self.causes.get(cause, KUBE_SCHEDULER_CAUSES[cause])
 
 
 Outcome = Literal["requeue", "fail", "evict-and-requeue", "evict-survivors"]
@@ -601,7 +597,7 @@ class Policies(Model):
     """Period after which waiting Pods are tried again without cause: keep it out of reach, it hides lost wake-ups."""
     permit: PermitPolicy | None = None
     """The wait at Permit."""
-    bind_retries: Annotated[int, Field(ge=0)] | None = None
+    bind_retries: Annotated[int, Field(ge=0, le=10)] | None = None
     """Binding requests that may follow a failed one for the same attempt."""
     extender_timeout: Duration | None = None
     """How long an answer of an extender is waited for."""
@@ -734,6 +730,11 @@ class Descriptor(Model):
             return None
         family = KUBE_SCHEDULER_METRICS if exposed.family == "kube-scheduler" else {}
         return exposed.names.get(meaning) or family.get(meaning)
+
+    def cause(self, cause: Cause) -> str:
+        """Return the regular expression that the reason for waiting matches if this cause is among its reasons."""
+        gpus = "|".join(re.escape(resource) for resource in self.workload.gpu)
+        return self.signals.causes.get(cause) or KUBE_SCHEDULER_CAUSES[cause].format(gpus=gpus)
 
     def gpus(self, cards: int) -> dict[str, str]:
         """Return the extended resources of a number of whole cards, for limits and for capacity."""

@@ -53,6 +53,7 @@ class Kube:
         settings = client.Configuration()
         config.load_kube_config(str(kubeconfig), context=context, client_configuration=settings)
         settings.connection_pool_maxsize = CONNECTIONS
+        settings.proxy = None  # every API server we speak to is on this machine or named on purpose: no detours
         # An API server redirects nobody; what it proxies may try.
         settings.retries = urllib3.Retry(3, redirect=False)
         self._api = client.ApiClient(settings)

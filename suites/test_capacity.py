@@ -35,7 +35,7 @@ def test_gpus_lost_while_in_use(pool: Pool, workload: Workload, fences: Fences, 
     node.set_allocatable(gpus=2)
     fences.nodes()
     waiting = workload.pod(gpus=1).create()
-    expect(waiting).unscheduled("gpu")
+    expect(waiting).waiting_for("gpu")
     cpu_only = workload.pod(on=node).create()
     expect(cpu_only).bound_to(node)
     expect(waiting).never_bound()

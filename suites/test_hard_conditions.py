@@ -28,7 +28,7 @@ def test_the_strongest_preference_does_not_win(
     expect(workload.pod(gpus=8).create()).bound_to(eligible)
 
     waiting = workload.pod(gpus=8, prefers=ineligible).create()
-    expect(waiting).unscheduled("network")
+    expect(waiting).waiting_for("network")
     attempts.provoke(waiting, times=2)
 
     expect(waiting).never_bound()
@@ -42,10 +42,10 @@ def test_repeated_failure_relaxes_nothing(pool: Pool, workload: Workload, attemp
     expect(workload.pod(gpus=8).create()).bound_to(eligible)
 
     waiting = workload.pod(gpus=8).create()
-    expect(waiting).unscheduled("network")
+    expect(waiting).waiting_for("network")
     attempts.provoke(waiting, times=6)
 
-    expect(waiting).unscheduled("network")
+    expect(waiting).waiting_for("network")
     expect(waiting).never_bound()
 
 
@@ -62,7 +62,7 @@ def test_look_alike_labels_are_not_eligible(pool: Pool, workload: Workload, atte
     pool.add_gpu_node(network=False, labels={pool.other_case(key): value})
 
     waiting = workload.pod(gpus=8).create()
-    expect(waiting).unscheduled("network")
+    expect(waiting).waiting_for("network")
     attempts.provoke(waiting, times=2)
 
     expect(waiting).never_bound()
@@ -73,7 +73,7 @@ def test_the_first_eligible_node_is_taken(pool: Pool, workload: Workload, expect
     """When an eligible node appears the Pod is bound there, and nowhere else before."""
     pool.add_gpu_node(gpus=8, network=False)
     waiting = workload.pod(gpus=8).create()
-    expect(waiting).unscheduled("network")
+    expect(waiting).waiting_for("network")
 
     eligible = pool.add_gpu_node(gpus=8)
 
@@ -94,7 +94,7 @@ def test_a_label_removed_after_binding(
     fences.nodes()
 
     later = workload.pod(gpus=4).create()
-    expect(later).unscheduled("network")
+    expect(later).waiting_for("network")
     attempts.provoke(later, times=2)
     expect(later).never_bound()
     expect(running).still_bound_to(node)
@@ -109,7 +109,7 @@ def test_a_label_on_the_pod_is_no_label_on_the_node(
     pool.add_gpu_node(gpus=8, network=False)
 
     waiting = workload.pod(gpus=8, labels={key: value}, annotations={key: value}).create()
-    expect(waiting).unscheduled("network")
+    expect(waiting).waiting_for("network")
     attempts.provoke(waiting, times=2)
 
     expect(waiting).never_bound()
@@ -123,7 +123,7 @@ def test_only_a_tainted_node_has_room(pool: Pool, workload: Workload, attempts: 
     """Without the toleration the Pod stays unscheduled; the reason names taint and capacity."""
     free = pool.add_gpu_node(gpus=8)
     expect(workload.pod(gpus=8).create()).bound_to(free)
-    pool.new_gpu_node(gpus=8, taint="example.com/maintenance")
+    pool.new_gpu_node(gpus=8, taint="example.com/maintenance").until_usable()
 
     waiting = workload.pod(gpus=8).create()
     expect(waiting).unscheduled("taint", "gpu")

@@ -15,7 +15,7 @@ def test_the_gauge_of_pending_pods_equals_the_facts(
     deleted = workload.pod(gpus=1, gated=True).create()
     too_large = workload.pod(gpus=9).create()
     expect(gated, deleted).gated()
-    expect(too_large).unscheduled("gpu")
+    expect(too_large).waiting_for("gpu")
     metrics.pending_is(2, queue="gated")
     metrics.pending_is(3)
 
@@ -37,14 +37,14 @@ def test_attempts_are_counted_by_their_result(
     with metrics.attempts_counted(unschedulable=1, error=0, scheduled=0):
         pool.say_if_not_empty()
         first = workload.pod(gpus=8).create()
-        expect(first).unscheduled()
+        expect(first).waiting_for()
 
     with metrics.attempts_counted(scheduled=1, error=0):
         node = pool.add_gpu_node(gpus=8)
         expect(first).bound_to(node)
 
     with metrics.attempts_counted(unschedulable=1, error=0, scheduled=0):
-        expect(workload.pod(gpus=8).create()).unscheduled("gpu")
+        expect(workload.pod(gpus=8).create()).waiting_for("gpu")
 
     denied = workload.pod()
     with faults.bind.denied(denied), metrics.attempts_counted(error=1, scheduled=0):
@@ -64,7 +64,7 @@ def test_metrics_are_those_of_the_version(
         denied.create()
         expect(denied).bind_refused(at_least=1)
     expect(denied).bound_to(node)
-    expect(workload.pod(gpus=8).create()).unscheduled("gpu")
+    expect(workload.pod(gpus=8).create()).waiting_for("gpu")
 
     metrics.match_the_table()
 
@@ -86,7 +86,7 @@ def test_bound_and_ready_are_measured_apart(
     large = workload.pod(gpus=8)
     with faults.bind.denied(large):
         large.create()
-        expect(large).unscheduled("gpu")
+        expect(large).waiting_for("gpu")
         for pod in small:
             pod.delete()
         expect(large).bind_refused(at_least=3)
@@ -110,5 +110,20 @@ def test_events_tell_the_truth(pool: Pool, workload: Workload, faults: Faults, e
     expect(denied).bound_to(node)
     expect(denied).told_success()
     too_large = workload.pod(gpus=9).create()
-    expect(too_large).unscheduled("gpu")
+    expect(too_large).waiting_for("gpu")
     expect(too_large).told_why_it_waits()
+
+
+@requirement("OBS-10")
+def test_ready_on_a_real_node_is_the_workloads_own_word(
+    pool: Pool, workload: Workload, metrics: Metrics, expect: Expect
+) -> None:
+    """The time until the workload answers its own probe counts as bound to Ready, not as scheduling."""
+    worker = pool.real_worker(gpus=8)
+
+    pod = workload.probed_pod(gpus=8, on=worker, ready_after=3).create()
+    expect(pod).bound_to(worker)
+    expect(pod).ready()
+
+    metrics.ready_came_from_the_probe(pod, ready_after=3)
+    metrics.latency_recorded(pod)

@@ -185,7 +185,9 @@ class KindCluster:
             machine.remove(self.name)
 
     def _say_kept(self) -> None:
-        kept = self._logs / "admin.kubeconfig"
+        # Not into the results: they are made to be handed on.
+        kept = build.cache() / "kept" / f"{self.name}.kubeconfig"
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         identity.write_private(kept, self.kubeconfig.read_bytes())
         self._progress.step(
             f"cluster {self.name} was kept, without kwok: kubectl --kubeconfig {kept} get nodes\n"

@@ -238,7 +238,7 @@ class _Plane:
     def _apiserver_flags(self, ports: _Ports) -> list[str]:
         return [
             f"--bind-address={LOOPBACK}", f"--secure-port={ports.apiserver}", f"--advertise-address={LOOPBACK}",
-            "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24",
+            "--endpoint-reconciler-type=none", "--service-cluster-ip-range=192.0.2.0/24",
             f"--etcd-servers=https://{LOOPBACK}:{ports.etcd}", f"--etcd-cafile={self._etcd_ca}",
             f"--etcd-certfile={self._etcd_client.cert}", f"--etcd-keyfile={self._etcd_client.key}",
             f"--tls-cert-file={self._apiserver.cert}", f"--tls-private-key-file={self._apiserver.key}",
