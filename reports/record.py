@@ -321,6 +321,8 @@ class Requirement(Model):
     level: Literal["core", "extended"] = "core"
     features: Texts = []
     """Claims a candidate must make for an extended rule to apply."""
+    lacking: Texts = []
+    """What the rule needs of the provider and this one has not: an extended rule does not apply there."""
     origin: Text = ""
     verdict: Verdict = Verdict.SKIPPED
     reason: Text = ""
@@ -386,8 +388,9 @@ class Record(Model):
         return self.verdict is RunVerdict.SUCCESS and self.selection == "full"
 
     def claimed(self, requirement: Requirement) -> bool:
-        """Whether the rule applies to the candidate: a core rule always does, an extended one if it is claimed."""
-        return requirement.level == "core" or self.claims.keys() >= set(requirement.features)
+        """Whether the rule applies: a core rule always does, an extended one if it is claimed and can be run here."""
+        extended = not requirement.lacking and self.claims.keys() >= set(requirement.features)
+        return requirement.level == "core" or extended
 
     def consequence(self, requirement: Requirement) -> RunVerdict:
         """Return what this requirement alone makes of the run; all but `success` blocks the sign-off."""

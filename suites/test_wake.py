@@ -131,6 +131,8 @@ def test_a_scheduling_gate_is_lifted(pool: Pool, workload: Workload, fences: Fen
 def test_the_reason_follows_the_cause(pool: Pool, workload: Workload, attempts: Attempts, expect: Expect) -> None:
     """At the next provoked attempt the condition names what blocks then."""
     node = pool.add_gpu_node(gpus=4, network=False)
+    # Once it is bound the candidate has seen the node Ready, and has no taint to blame at first.
+    expect(workload.pod(network=False, on=node).create()).bound_to(node)
     waiting = workload.pod(gpus=8).create()
     expect(waiting).waiting_for("network")
 

@@ -114,6 +114,7 @@ def ended(request: pytest.FixtureRequest, started: dict[str, Future[Ended]]) -> 
 )
 def test_a_healthy_scheduler_passes(ended: Ended) -> None:
     assert ended.code == 0, ended.printed
+    assert ended.record.selection == "full"
     assert set(ended.verdicts().values()) <= {Verdict.PASS, Verdict.NOT_SUPPORTED}
 
 
