@@ -102,19 +102,20 @@ def ended(request: pytest.FixtureRequest, started: dict[str, Future[Ended]]) -> 
 
 
 @pytest.mark.parametrize(
-    "ended",
+    ("ended", "selection"),
     [
-        pytest.param(Case("healthy", toy()), id="healthy"),
+        pytest.param(Case("healthy", toy()), "full", id="healthy"),
         pytest.param(
             Case("without-conditions", toy_without_conditions(), ("HARD-1", "CAP-6", "WAKE-9", "WAKE-10", "OBS-6")),
+            "filtered",
             id="without-conditions",
         ),
     ],
-    indirect=True,
+    indirect=["ended"],
 )
-def test_a_healthy_scheduler_passes(ended: Ended) -> None:
+def test_a_healthy_scheduler_passes(ended: Ended, selection: str) -> None:
     assert ended.code == 0, ended.printed
-    assert ended.record.selection == "full"
+    assert ended.record.selection == selection
     assert set(ended.verdicts().values()) <= {Verdict.PASS, Verdict.NOT_SUPPORTED}
 
 
