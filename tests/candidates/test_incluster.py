@@ -874,7 +874,7 @@ def test_the_example_on_a_real_cluster(tmp_path: Path, monkeypatch: pytest.Monke
         pytest.skip(f"kind is not exercised: {reason}")
     descriptor = candidates.load(SHIPPED / "gpu-packing-incluster.yaml")
     monkeypatch.setattr(MODULE, "MOST_RESTARTS", 1)
-    absent = ("kube-scheduler:v1.37.2", "kube-scheduler:none"), ("IfNotPresent", "Never")
+    absent = [("kube-scheduler:v1.37.2", "kube-scheduler:none")]
     cluster = kind.create("incluster", results=tmp_path / "results", control_plane=descriptor.switches())
     with (
         contextlib.closing(Kube(cluster.kubeconfig)) as kube,
