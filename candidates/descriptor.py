@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -730,6 +730,11 @@ class Descriptor(Model):
             return None
         family = KUBE_SCHEDULER_METRICS if exposed.family == "kube-scheduler" else {}
         return exposed.names.get(meaning) or family.get(meaning)
+
+    def metrics(self) -> list[Metric]:
+        """Return the time series of every meaning that the candidate exposes."""
+        found = [self.metric(meaning) for meaning in get_args(MetricMeaning)]
+        return [metric for metric in found if metric]
 
     def cause(self, cause: Cause) -> str:
         """Return the regular expression that the reason for waiting matches if this cause is among its reasons."""
