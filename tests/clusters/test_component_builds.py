@@ -15,6 +15,7 @@ import pytest
 from clusters.local import build
 from clusters.local.build import Component, Toolchain
 from clusters.provider import ProviderError
+from tests.programs import ended
 
 ROOT = Path(__file__).parents[2]
 FACTS = '{"GOVERSION": "go1.99.0", "GOHOSTOS": "linux", "GOHOSTARCH": "amd64"}'
@@ -144,7 +145,7 @@ def test_an_interrupted_build_leaves_no_compiler_and_is_begun_anew(
 ) -> None:
     (go / "behaviour").write_text(f"sleep 100 & echo $! > {go}/compiler; wait")
     command = [sys.executable, "-c", textwrap.dedent(BUILDER), str(component.folder)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT) as runner:
+    with ended(subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT)) as runner:
         wait_for((go / "compiler").exists)
         runner.send_signal(number)
         runner.wait(20)

@@ -26,6 +26,7 @@ from clusters.local import build
 from clusters.local.cluster import LocalCluster, _Ports, _switches
 from clusters.progress import Silent
 from clusters.provider import SYSTEM_NAMESPACE, ControlPlane, OwnedCluster, ProviderError
+from tests.programs import ended
 
 Json = dict[str, Any]
 
@@ -402,9 +403,10 @@ RUNNER = """
 def test_nothing_is_left_two_seconds_after_the_runner_was_killed(number: signal.Signals, tmp_path: Path) -> None:
     name = f"killed-{number.name.lower()}"
     command = [sys.executable, "-c", textwrap.dedent(RUNNER), name, str(tmp_path)]
-    with subprocess.Popen(
+    started = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=Path(__file__).parents[2]
-    ) as runner:
+    )
+    with ended(started) as runner:
         assert runner.stdout
         state, guard = runner.stdout.readline().split()
         assert len(running(state)) == 4

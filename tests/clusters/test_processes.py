@@ -17,6 +17,7 @@ import pytest
 
 from clusters import processes, reaper
 from clusters.processes import ExitedEarly, Supervisor, address_in_use, free_port, port_range, tail
+from tests.programs import ended
 
 
 @pytest.fixture
@@ -148,10 +149,11 @@ RUNNER = """
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_process_survives_the_runner(number: signal.Signals, tmp_path: Path) -> None:
-    with subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(RUNNER), str(tmp_path)], cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-    ) as runner:  # fmt: skip
+    )  # fmt: skip
+    with ended(started) as runner:
         assert runner.stdout
         token, guard = runner.stdout.readline().split()
         assert len(reaper.carriers(token)) >= 2

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from clusters.kind import machine
 from clusters.kind.machine import docker
 from tests.kind.conftest import of_run, volumes
+from tests.programs import ended
 
 ROOT = Path(__file__).parents[2]
 RUNNER = """
@@ -30,9 +32,9 @@ SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, sign
 pytestmark = pytest.mark.usefixtures("usable")
 
 
-def start(run_id: str, results: Path) -> subprocess.Popen[bytes]:
+def start(run_id: str, results: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
     command = [sys.executable, "-c", RUNNER, run_id, str(results)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return ended(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
 
 
 def eventually(true: Callable[[], object], seconds: float = GONE) -> None:

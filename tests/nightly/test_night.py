@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,6 +23,7 @@ from nightly import __main__ as command
 from nightly import index, night, run
 from nightly.night import Cell, Night
 from reports.record import RecordError, RunVerdict
+from tests import programs
 from tests.reports.test_signoff_page import HOSTILE, Parsed
 
 FAKE = [sys.executable, str(Path(__file__).with_name("fake_pytest.py"))]
@@ -193,15 +195,16 @@ app(sys.argv[2:])
 """
 
 
-def started(folder: Path, *behaviours: str, parallel: int) -> subprocess.Popen[str]:
+def started(folder: Path, *behaviours: str, parallel: int) -> AbstractContextManager[subprocess.Popen[str]]:
     names = [Path(cell.candidate).name for cell in cells(folder, *behaviours)]
     matrix = folder / "matrix.yaml"
     matrix.write_text(f'candidates: {json.dumps(names)}\nkubernetes: ["1.37"]\nproviders: [local]\nsuites: [.]\n')
     words = ["run", "--matrix", str(matrix), "--results", str(folder / "results"), "--parallel", str(parallel)]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", DRIVER, "|".join(FAKE), *words], cwd=Path(__file__).parents[2], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
+    return programs.ended(process)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)

@@ -12,6 +12,7 @@ import pytest
 
 from reports import record
 from reports.record import Record, RunVerdict, Verdict
+from tests.programs import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 # Seconds until nothing of ours may be left, and until the first scenario has surely ended.
@@ -20,10 +21,11 @@ GONE, FIRST_RESULT = 2.0, 120.0
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_signal_in_the_middle_of_a_run(tmp_path: Path, number: signal.Signals) -> None:
-    with subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-m", "pytest", "suites", "--select", "WAKE,HARD", "--results", str(tmp_path)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    ) as runner:  # fmt: skip
+    )  # fmt: skip
+    with ended(started) as runner:
         latest = tmp_path / "latest"
         _until(lambda: latest.exists() and _answered(record.read(latest)), FIRST_RESULT)
         components = {process.name() for process in psutil.Process(runner.pid).children(recursive=True)}
