@@ -1,11 +1,13 @@
 """What is tested: the description of a scheduler, and how it is deployed."""
 
+from candidates.building import build
 from candidates.deploy import deploy
 from candidates.deployed import Deployed, DeployError, ScrapeError
 from candidates.descriptor import Cause, Descriptor, Deviation, Gang, Metric
 from candidates.document import DescriptorError
 from candidates.host import HostDeployed
 from candidates.incluster import InClusterDeployed
+from candidates.loopback import Unreachable
 from candidates.reading import load
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "InClusterDeployed",
     "Metric",
     "ScrapeError",
+    "Unreachable",
+    "build",
     "deploy",
     "load",
 ]

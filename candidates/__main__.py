@@ -1,4 +1,4 @@
-"""`python -m candidates`: check a descriptor, export the schema."""
+"""`python -m candidates`: check a descriptor, build what it describes, export the schema."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from candidates import building
+from candidates.deployed import DeployError
 from candidates.descriptor import schema
 from candidates.document import DescriptorError
 from candidates.reading import load
+from clusters.golang import numbers
+from clusters.progress import Shown
 
 SCHEMA = Path(__file__).with_name("schema.json")
 
@@ -37,6 +41,26 @@ def validate(files: list[Path]) -> None:
             console.print(f"[green]✓[/] {escape(str(file))}: {escape(found.identity.name)}, Kubernetes {versions}")
             console.print(f"    serves {escape(', '.join(found.scheduler_names))}; claims {escape(claims)}")
     raise typer.Exit(int(refused))
+
+
+@app.command()
+def build(
+    file: Annotated[Path, typer.Argument(metavar="DESCRIPTOR")],
+    kubernetes: Annotated[
+        list[str] | None,
+        typer.Option(help="Minor version; may be given more than once. Without it, the newest of the candidate's."),
+    ] = None,
+) -> None:
+    """Build a candidate's programs ahead of a run, unless they are in the cache, and print where they are."""
+    try:
+        found = load(file)
+        newest = max(found.kubernetes_versions, key=numbers)
+        with Shown() as progress:
+            for minor in kubernetes or [newest]:
+                for path in building.build(found, minor, progress).values():
+                    console.print(str(path), markup=False)
+    except (DescriptorError, DeployError) as error:
+        raise SystemExit(f"error: {error}") from None
 
 
 @app.command("schema")

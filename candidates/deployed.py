@@ -74,6 +74,15 @@ class Deployed(ABC):
     def exits(self) -> list[tuple[str, int]]:
         """Return name and exit code (negative for a signal) of everything that ended without being stopped."""
 
+    @property
+    @abstractmethod
+    def probed(self) -> bool:
+        """Whether what binds Pods counts as ready only once it says so: by a readiness probe of its own."""
+
+    @abstractmethod
+    def logs(self) -> dict[str, str]:
+        """Return what each process or container has written so far, by its name; what it wrote before a restart too."""
+
     @abstractmethod
     def start(self) -> None:
         """Bring everything up and wait until it is ready; nothing where that was done already.
@@ -160,7 +169,7 @@ class Deployed(ABC):
         version = self._cluster.kubernetes
         return {
             "kubernetes.version": lambda _: version,
-            "kubernetes.minor": lambda _: ".".join(version.removeprefix("v").split(".")[:2]),
+            "kubernetes.minor": lambda _: placeholders.minor(version),
             "scheduler-name": lambda _: self.scheduler_names[0],
             "namespace": lambda _: SYSTEM_NAMESPACE,
         }

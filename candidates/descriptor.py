@@ -155,6 +155,9 @@ Resource = Annotated[
         "write it as in its URL, such as scheduling.x-k8s.io/v1alpha1/podgroups",
     ),
 ]
+Package = Annotated[str, Form(r"^\.(/[^\s/]+)*$", "write it as its path in the module, such as ./cmd/scheduler")]
+ModFile = Annotated[str, Form(r"^[^/\s]+\.mod$", "write the name of a file beside go.mod, such as new.mod")]
+FieldPath = Annotated[str, Form(r"^[A-Za-z]\w*(\.[A-Za-z]\w*)*$", "write names with dots, such as status.slots")]
 UrlPath = Annotated[str, Form(r"^/\S*$", "write a path that begins with /, such as /metrics")]
 File = Annotated[str, AfterValidator(_file)]
 Duration = Annotated[float, BeforeValidator(seconds), WithJsonSchema({"type": "string", "pattern": DURATION})]
@@ -397,6 +400,19 @@ class Deployment(Model):
     """The process that binds Pods, where that is not the first: an extender, a separate binder."""
 
 
+class BuildSection(Model):
+    """A Go program, built from source before the run: once, and kept in the cache outside the checkout."""
+
+    folder: Text = "."
+    """Folder of the module, with its `go.mod`: that of the descriptor or one below."""
+    package: Package
+    """Package of the program as its path in the module: `./cmd/scheduler`."""
+    modfile: ModFile | None = None
+    """Pins in place of `go.mod`, with the sums beside them: `kubernetes-$(kubernetes.minor).mod`."""
+    tags: tuple[Text, ...] = ()
+    """Build tags, such as `kubernetes$(kubernetes.minor)`."""
+
+
 MetricMeaning = Literal["attempts", "pending", "retries", "assumed", "ledger"]
 
 
@@ -441,7 +457,7 @@ class Observe(Model):
     """Health endpoints. Not read by any scenario yet."""
 
 
-Cause = Literal["network", "gpu", "taint"]
+Cause = Literal["network", "gpu", "taint", "slots"]
 
 # What kube-scheduler writes into the PodScheduled condition, in all supported minors.
 KUBE_SCHEDULER_CAUSES: Mapping[Cause, str] = {
@@ -449,6 +465,8 @@ KUBE_SCHEDULER_CAUSES: Mapping[Cause, str] = {
     "gpu": r"Insufficient ({gpus})",
     "taint": r"untolerated taint",
 }
+# What no text matches: a cause that kube-scheduler does not know, and the descriptor does not name.
+NO_CAUSE = r"(?!)"
 
 
 class Signals(Model):
@@ -492,7 +510,7 @@ class GangCondition(Model):
     type: Text
     """Type of the condition."""
     status: Literal["True", "False"] = "True"
-    """Status that says the gang was scheduled."""
+    """Status that says so."""
 
 
 class GangSection(Model):
@@ -510,6 +528,45 @@ class GangSection(Model):
     """Within this time after the first member all are bound: only longer partial states are findings."""
     scheduled: GangCondition | None = None
     """Condition by which the candidate reports the gang as scheduled."""
+    started: GangCondition | None = None
+    """Condition by which it reports that every member runs."""
+
+
+class PublishedSlots(Model):
+    """Where a controller publishes how many slots a node has: one object a node, of the node's name."""
+
+    resource: Resource
+    """The object's resource as in its URL: `network.example.com/v1/networkcapacities`."""
+    field: FieldPath
+    """Field that holds the number: `status.slots`."""
+
+
+class SlotOwners(Model):
+    """Where it stands who owns the slots of a node: one object a node, of the node's name."""
+
+    resource: Resource
+    """The object's resource as in its URL: `network.example.com/v1/networkallocations`."""
+    list: FieldPath
+    """Field that holds a list of owners: `spec.owners`."""
+    uid: FieldPath
+    """Field of an owner that holds the UID of its Pod: `uid`."""
+    amount: FieldPath
+    """Field of an owner that holds how many slots it has: `slots`."""
+
+
+class SlotsSection(Model):
+    """How Pods ask for slots of a node, such as those of its network, and how a node comes by them."""
+
+    pod: Json
+    """Patch by which a Pod asks for `$(slots)` of them."""
+    node: Json
+    """Patch that gives a node `$(slots)` of them: what its hardware says, before any controller publishes it."""
+    per_node: Annotated[int, Field(ge=0)] = 16
+    """Slots of a node where a scenario asks for no number."""
+    published: PublishedSlots | None = None
+    """Where they are published for the scheduler."""
+    owners: SlotOwners | None = None
+    """Where their owners are written down."""
 
 
 class HardNodeLabel(Model):
@@ -555,6 +612,8 @@ class Workload(Model):
     """The hard condition and how a Pod asks for it."""
     gang: GangSection | None = None
     """How a gang is asked for; needs the claim `gang` to be tested."""
+    slots: SlotsSection | None = None
+    """How slots are asked for; needs the claim `slots` to be tested."""
     auxiliary_pods: dict[Text, str] = {}
     """Labels of Pods that the candidate makes for itself (placeholders, reservations) and that no scenario counts."""
 
@@ -658,6 +717,8 @@ class Descriptor(Model):
     """For a minor, any part of this file that is different there: mappings merge, `null` removes, the rest replaces."""
     deployment: Deployment
     """How it is brought up."""
+    build: dict[Name, BuildSection] = {}
+    """Go programs to build before the run, by name: `$(built:NAME)` is the path of one."""
     control_plane: ControlPlaneSection = ControlPlaneSection()
     """What the control plane must switch on."""
     setup: tuple[SetupObject, ...] = ()
@@ -711,7 +772,7 @@ class Descriptor(Model):
         Raises:
             DescriptorError: the candidate is not made for it.
         """
-        minor = ".".join(version.removeprefix("v").split(".")[:2])
+        minor = placeholders.minor(version)
         if minor not in self.kubernetes_versions:
             wrong = f"the candidate is made for {', '.join(self.kubernetes_versions)}, not for {minor}"
             remedy = f'run it with one of these, or add "{minor}" once it is made for it'
@@ -739,20 +800,21 @@ class Descriptor(Model):
     def cause(self, cause: Cause) -> str:
         """Return the regular expression that the reason for waiting matches if this cause is among its reasons."""
         gpus = "|".join(re.escape(resource) for resource in self.workload.gpu)
-        return self.signals.causes.get(cause) or KUBE_SCHEDULER_CAUSES[cause].format(gpus=gpus)
+        stock = KUBE_SCHEDULER_CAUSES.get(cause, NO_CAUSE)
+        return self.signals.causes.get(cause) or stock.format(gpus=gpus)
 
     def gpus(self, cards: int) -> dict[str, str]:
         """Return the extended resources of a number of whole cards, for limits and for capacity."""
         return {resource: str(amount * cards) for resource, amount in self.workload.gpu.items()}
 
-    def pod(self, manifest: Json, *, hard: bool = True, gang: Gang | None = None) -> Json:
+    def pod(self, manifest: Json, *, hard: bool = True, gang: Gang | None = None, slots: int | None = None) -> Json:
         """Return a Pod, or a Pod template, as this candidate wants it.
 
-        It gets the first schedulerName unless it has one, the Pod patch, with `hard` the hard condition, and with
-        `gang` the mark of a member.
+        It gets the first schedulerName unless it has one, the Pod patch, with `hard` the hard condition, with `gang`
+        the mark of a member, and with `slots` (0 included) what asks for so many.
 
         Raises:
-            ValueError: a gang is asked of a candidate that has none.
+            ValueError: a gang, or slots, are asked of a candidate that has none.
         """
         metadata = manifest.get("metadata", {})
         names = {
@@ -767,6 +829,8 @@ class Descriptor(Model):
             result = merged(result, asked)
         if gang:
             result = merged(result, self._expanded(self._gang().pod, _gang_names(gang)))
+        if slots is not None:
+            result = merged(result, self._expanded(self._slots().pod, names | {"slots": str(slots)}))
         return result
 
     def job(self, manifest: Json, *, hard: bool = True) -> Json:
@@ -776,10 +840,14 @@ class Descriptor(Model):
         job = self._expanded(self.workload.job, names)
         return merged({**manifest, "spec": {**manifest["spec"], "template": template}}, job)
 
-    def node(self, manifest: Json, *, gpus: int = 0) -> Json:
-        """Return a node as this candidate wants it: its cards, further capacity, labels and annotations.
+    def node(self, manifest: Json, *, gpus: int = 0, slots: int | None = None) -> Json:
+        """Return a node as this candidate wants it: its cards, slots, further capacity, labels and annotations.
 
-        What is added to the capacity is added to the allocatable too, where the manifest has one.
+        What is added to the capacity is added to the allocatable too, where the manifest has one. Without `slots` it
+        gets `workload.slots.perNode`, where the candidate has slots.
+
+        Raises:
+            ValueError: slots are asked of a candidate that has none.
         """
         wanted = self.workload.node
         capacity = dict(wanted.capacity) | (self.gpus(gpus) if gpus else {})
@@ -790,7 +858,18 @@ class Descriptor(Model):
         patch["status"] = {key: capacity for key in ("capacity", "allocatable") if key in manifest.get("status", {})}
         if capacity:
             patch["status"]["capacity"] = capacity
-        return merged(manifest, patch)
+        result = merged(manifest, patch)
+        if slots is None and self.workload.slots:
+            slots = self.workload.slots.per_node
+        return result if slots is None else merged(result, self.node_slots(slots))
+
+    def node_slots(self, slots: int) -> Json:
+        """Return the patch that gives a node a number of slots.
+
+        Raises:
+            ValueError: the candidate has no slots.
+        """
+        return self._expanded(self._slots().node, {"slots": str(slots)})
 
     def gang_object(self, gang: Gang) -> Json | None:
         """Return the gang object to create before the members; None where the Pods carry everything.
@@ -805,6 +884,11 @@ class Descriptor(Model):
         if self.workload.gang is None:
             raise ValueError(f"{self.path}: workload.gang: the candidate describes no gang")
         return self.workload.gang
+
+    def _slots(self) -> SlotsSection:
+        if self.workload.slots is None:
+            raise ValueError(f"{self.path}: workload.slots: the candidate describes no slots")
+        return self.workload.slots
 
     def _expanded(self, patch: Json, names: Mapping[str, str | int]) -> Json:
         known = {"scheduler-name": self.scheduler_names[0], **names}

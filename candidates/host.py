@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from candidates import document, placeholders
+from candidates.building import build
 from candidates.deployed import POLL, Deployed, DeployError, apply, sha256, value_of
 from candidates.descriptor import Descriptor, Endpoint, ProcessSection, RenderedFile
 from candidates.loopback import Loopback, Unreachable, is_free, listens
@@ -21,6 +22,7 @@ from candidates.patch import Json
 from clusters.identity import write_private
 from clusters.kube import Kube
 from clusters.processes import ExitedEarly, Process, Supervisor, free_port
+from clusters.progress import Silent
 from clusters.provider import Cluster, Identity
 
 # Starts with new ports before giving up: each loses its port only to somebody who took it in between.
@@ -68,6 +70,7 @@ class HostDeployed(Deployed):
         self._supervisor = supervisor
         self._workdir, self._logs = _private(workdir), logs
         self._sections = {section.name: section for section in descriptor.deployment.processes}
+        self._built = build(descriptor, cluster.kubernetes, Silent())
         self._programs = {name: self._program(section) for name, section in self._sections.items()}
         self.digest = self._digest()
         self.identities: dict[str, Identity] = {}
@@ -86,12 +89,12 @@ class HostDeployed(Deployed):
     @property
     def username(self) -> str:
         """API username of the process that binds Pods."""
-        return self.identities[self.descriptor.deployment.binder or next(iter(self.identities))].username
+        return self.identities[self._binder].username
 
     @functools.cached_property
     def reported_version(self) -> str | None:
         """First line that the binding process's program prints for `versionArgs`; None where it declares none."""
-        section = self._sections[self.descriptor.deployment.binder or next(iter(self._sections))]
+        section = self._sections[self._binder]
         if not section.version_args:
             return None
         command = [str(self._programs[section.name]), *self._expanded(section, section.command[1:])]
@@ -111,8 +114,26 @@ class HostDeployed(Deployed):
 
     def exits(self) -> list[tuple[str, int]]:
         """Return name and exit code (negative for a signal) of every process that ended without being stopped."""
-        now = [(name, process.poll()) for name, process in self.processes.items()]
+        now = [(name, process.poll()) for name, process in list(self.processes.items())]
         return [*self._ended, *((name, code) for name, code in now if code is not None)]
+
+    @property
+    def probed(self) -> bool:
+        """Whether the process that binds Pods has a readiness probe."""
+        return self._sections[self._binder].readiness is not None
+
+    def logs(self) -> dict[str, str]:
+        """Return what each process has written so far, by its name."""
+        files = {name: self._log(name) for name in self._sections}
+        return {name: file.read_text(errors="replace") for name, file in files.items() if file.exists()}
+
+    def answer_to(self, who: Identity | None, endpoint: Endpoint) -> int:
+        """Return the HTTP status that an endpoint answers somebody else with, None for nobody: without a token.
+
+        Raises:
+            Unreachable: there was no usable answer.
+        """
+        return self._ask(endpoint, _token(who) if who else None)[0]
 
     def start(self) -> None:
         """Start every process in order and wait until each is ready; nothing where they were started already.
@@ -206,7 +227,7 @@ class HostDeployed(Deployed):
             argv = [str(self._programs[section.name]), *self._expanded(section, (*section.command[1:], *section.args))]
             env = dict(zip(section.env, self._expanded(section, tuple(section.env.values())), strict=True))
             cwd = Path(self._expanded(section, (section.working_dir,))[0])
-            log = self._logs / f"{section.name}.log"
+            log = self._log(section.name)
             written = log.stat().st_size if log.exists() else 0
             process = self._supervisor.start(section.name, argv, env=_environment(folder) | env, cwd=cwd, log=log)
         except (OSError, placeholders.UnknownPlaceholder) as error:
@@ -239,6 +260,9 @@ class HostDeployed(Deployed):
         process.wait_until(lambda: time.monotonic() >= settled, float("inf"))
 
     def _get(self, endpoint: Endpoint) -> tuple[int, bytes]:
+        return self._ask(endpoint, _token(self._reader) if endpoint.auth == "token" else None)
+
+    def _ask(self, endpoint: Endpoint, token: str | None) -> tuple[int, bytes]:
         port = str(endpoint.port)  # the name of one, as reading.py has seen to
         key = endpoint.scheme, port
         if key not in self._web:
@@ -246,10 +270,18 @@ class HostDeployed(Deployed):
             if owner not in self.processes or not listens(self.processes[owner].pid, self.ports[port]):
                 raise Unreachable(f"{owner} does not listen on its port {port}")
             self._web[key] = Loopback(endpoint.scheme, self.ports[port])
-        return self._web[key].get(endpoint.path, _token(self._reader) if endpoint.auth == "token" else None)
+        return self._web[key].get(endpoint.path, token)
+
+    @property
+    def _binder(self) -> str:
+        """Name of the process that binds Pods."""
+        return self.descriptor.deployment.binder or next(iter(self._sections))
+
+    def _log(self, process: str) -> Path:
+        return self._logs / f"{process}.log"
 
     def _program(self, section: ProcessSection) -> Path:
-        """Find the program of a process: a component, a path (from the descriptor's folder), or a name on PATH."""
+        """Find a process's program: a component, a build, a path (from the descriptor's folder), or a name on PATH."""
         written = self._expanded(section, section.command[:1])[0]
         found = str(self.descriptor.folder / written) if "/" in written else shutil.which(written)
         if not found or not os.access(found, os.X_OK) or not Path(found).is_file():
@@ -272,6 +304,7 @@ class HostDeployed(Deployed):
             "folder": lambda _: str(self.descriptor.folder),
             "file": lambda name: str(self._workdir / process / name),
             "component": lambda name: str(self._cluster.binary(name)),
+            "built": lambda name: str(self._built[name]),
         }
         return value_of(self._known() | inside)
 
@@ -306,6 +339,8 @@ class HostDeployed(Deployed):
             for name in placeholders.names(text):
                 if name and name.startswith("component:"):
                     yield self._cluster.binary(name.removeprefix("component:"))
+                if name and name.startswith("built:"):
+                    yield self._built[name.removeprefix("built:")]
             own = self.descriptor.folder / text.removeprefix("$(folder)/")
             if text.startswith("$(folder)/") and own.is_file():
                 yield own

@@ -124,6 +124,20 @@ class InClusterDeployed(Deployed):
                 self._seen = time.monotonic(), found
             return [*self._ended, *found]
 
+    @property
+    def probed(self) -> bool:
+        """Whether a container of the workload that binds Pods has a readiness probe."""
+        return any("readinessProbe" in each for each in self._scheduler.template["spec"]["containers"])
+
+    def logs(self) -> dict[str, str]:
+        """Return what each container has written so far, that before its last restart first."""
+        found: dict[str, str] = {}
+        for pod in [pod for workload in self._workloads for pod in self._pods(workload)]:
+            for status in _statuses(pod):
+                before = self._log(pod, status["name"], previous=True) if status["restartCount"] else ""
+                found[f"{pod['metadata']['name']}/{status['name']}"] = before + self._log(pod, status["name"])
+        return found
+
     def start(self) -> None:
         """Load the images, apply everything in order, and wait until every workload is ready.
 

@@ -27,6 +27,10 @@ IN_SETUP = (
 IN_PROGRAM = IN_VERSION | {
     "folder": "folder of the descriptor",
     "component:": "path of a Kubernetes binary of this minor: `$(component:kube-scheduler)`",
+    "built:": "path of a program of `build`: `$(built:scheduler)`",
+}
+IN_BUILD = {
+    "kubernetes.minor": IN_VERSION["kubernetes.minor"],
 }
 IN_PROCESS = (
     IN_SETUP
@@ -43,6 +47,10 @@ IN_POD = ANYWHERE | {
     "pod.name": "name of the Pod",
     "pod.namespace": "its namespace",
 }
+IN_SLOTS = ANYWHERE | {
+    "slots": "number of slots, always as text",
+}
+IN_SLOTS_POD = IN_POD | IN_SLOTS
 IN_JOB = ANYWHERE | {
     "job.name": "name of the Job",
 }
@@ -69,6 +77,11 @@ class UnknownPlaceholder(ValueError):
     def __init__(self, wrong: str, remedy: str) -> None:
         super().__init__(f"{wrong}; {remedy}")
         self.wrong, self.remedy = wrong, remedy
+
+
+def minor(version: str) -> str:
+    """Return the minor of a Kubernetes version: `v1.37.2` gives `1.37`."""
+    return ".".join(version.removeprefix("v").split(".")[:2])
 
 
 def names(template: str) -> Iterator[str | None]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from candidates import document, manifests, placeholders
+from candidates import building, document, manifests, placeholders
 from candidates.descriptor import (
     DEFAULT_SCHEDULER,
     Deployment,
@@ -38,6 +38,7 @@ SCOPES: tuple[tuple[Loc, dict[str, str]], ...] = (
     ((*PROCESS, "env"), placeholders.IN_PROCESS),
     ((*PROCESS, "workingDir"), placeholders.IN_PROCESS),
     ((*PROCESS, "files", "*", "content"), placeholders.IN_PROCESS),
+    (("build",), placeholders.IN_BUILD),
     (("setup", "*", "object"), placeholders.IN_SETUP),
     (("workload", "pod"), placeholders.IN_POD),
     (("workload", "hardNodeLabel", "pod"), placeholders.IN_POD),
@@ -46,6 +47,8 @@ SCOPES: tuple[tuple[Loc, dict[str, str]], ...] = (
     (("workload", "node", "annotations"), placeholders.IN_NODE),
     (("workload", "gang", "object"), placeholders.IN_GANG),
     (("workload", "gang", "pod"), placeholders.IN_GANG),
+    (("workload", "slots", "pod"), placeholders.IN_SLOTS_POD),
+    (("workload", "slots", "node"), placeholders.IN_SLOTS),
 )
 
 
@@ -62,7 +65,7 @@ def load(path: Path) -> Descriptor:
     problems: list[Problem] = []
     for minor in ["", *minors]:
         try:
-            variants[minor] = _model(source.overlaid(("perVersion", minor)) if minor else source)
+            variants[minor] = _model(source.overlaid(("perVersion", minor)) if minor else source, minor)
         except DescriptorError as error:
             problems += error.problems
     if problems:
@@ -72,14 +75,15 @@ def load(path: Path) -> Descriptor:
     return descriptor
 
 
-def _model(source: Document) -> Descriptor:
-    """Validate one document, all problems at once."""
+def _model(source: Document, minor: str) -> Descriptor:
+    """Validate one document, all problems at once; without a minor, as it is for those that have none of their own."""
     problems = [*source.problems, *_references(source)]
     try:
         found = Descriptor.model_validate_json(json.dumps(source.data), context=source.file.parent)
     except ValidationError as error:
         raise DescriptorError([*problems, *_explained(error, source)]) from error
-    if problems := [*problems, *_inconsistent(found, source)]:
+    minors = [minor] if minor else [each for each in found.kubernetes_versions if each not in found.per_version]
+    if problems := [*problems, *_inconsistent(found, source), *_inconsistent_builds(found, source, minors)]:
         raise DescriptorError(problems)
     found._document = source  # noqa: SLF001 - known to the reader only
     return found
@@ -114,16 +118,18 @@ def _misplaced(text: str, allowed: dict[str, str], loc: Loc, data: Json) -> Iter
     ports = [port for process in processes for port in _mapping(process.get("ports"))]
     index = loc[2] if loc[0] == "deployment" else None
     files = list(_mapping(processes[index].get("files"))) if isinstance(index, int) else []
+    known = {"port": ports, "file": files, "built": list(_mapping(data.get("build")))}
     for name in placeholders.names(text):
         kind, _, argument = (name or "").partition(":")
         if kind + ":" not in allowed or not argument:
             continue
-        wrong = f"`$({name})` names no {kind}"
+        wrong = f"`$({name})` names no {'build' if kind == 'built' else kind}"
         if kind == "component" and not re.fullmatch(r"[a-z][a-z0-9-]*", argument):
             yield placeholders.UnknownPlaceholder(wrong, "write the name of a binary, such as kube-scheduler")
-        elif kind in ("port", "file") and argument not in (known := ports if kind == "port" else files):
-            there = f"it knows {', '.join(known)}" if known else f"there are no {kind}s yet"
-            yield placeholders.UnknownPlaceholder(wrong, f"add {argument!r} to `{kind}s` of the process; {there}")
+        elif kind in known and argument not in known[kind]:
+            where, what = ("`build`", "builds") if kind == "built" else (f"`{kind}s` of the process", f"{kind}s")
+            there = f"it knows {', '.join(known[kind])}" if known[kind] else f"there are no {what} yet"
+            yield placeholders.UnknownPlaceholder(wrong, f"add {argument!r} to {where}; {there}")
 
 
 def _mapping(value: object) -> Json:
@@ -144,8 +150,48 @@ def _inconsistent(found: Descriptor, source: Document) -> Iterator[Problem]:
     if found.workload.gang and found.workload.gang.object and not found.workload.gang.resource:
         wrong, remedy = "is missing", "say the object's resource as in its URL, such as group/v1/podgroups"
         yield source.problem(("workload", "gang", "resource"), wrong, remedy)
+    yield from _unsupported_claims(found, source)
     for index, step in enumerate(found.setup):
         yield from _inconsistent_setup(step, ("setup", index), source)
+
+
+def _unsupported_claims(found: Descriptor, source: Document) -> Iterator[Problem]:
+    """Yield claims that no scenario could put to the test."""
+    here: Loc = ("claims", "slots")
+    if "gang" in found.claims and not found.workload.gang:
+        yield source.problem(("claims", "gang"), "workload.gang is missing", "say there how a Pod becomes a member")
+    if "slots" in found.claims and not found.workload.slots:
+        yield source.problem(here, "workload.slots is missing", "say there how a Pod asks for slots")
+    if "slots" in found.claims and not found.signals.causes.get("slots"):
+        remedy = "write there what a Pod that waits for slots is told, as a regular expression"
+        yield source.problem(here, "signals.causes.slots is missing", remedy)
+
+
+def _inconsistent_builds(found: Descriptor, source: Document, minors: list[str]) -> Iterator[Problem]:
+    """Yield what a build lacks for one of the minors."""
+    if found.build and found.deployment.manifests:
+        remedy = "put the program into one of deployment.manifests.images, or describe deployment.processes"
+        yield source.problem(("build",), "no image is built of it", remedy)
+    for name, section in found.build.items():
+        for minor in minors:
+            try:
+                build = building.expanded(section, minor)
+            except placeholders.UnknownPlaceholder:
+                break  # said of the text itself
+            here, module = ("build", name), source.file.parent / build.folder
+            try:
+                inside(source.file.parent, f"{build.folder}/go.mod")
+            except Refused as error:
+                yield source.problem((*here, "folder"), str(error), error.remedy)
+                continue
+            if build.modfile:
+                try:
+                    inside(module, build.modfile)
+                except Refused as error:
+                    yield source.problem((*here, "modfile"), str(error), error.remedy)
+            if not any((module / build.package).glob("*.go")):
+                wrong, remedy = f"there is no Go package {build.package!r} in {module.resolve()}", "correct the path"
+                yield source.problem((*here, "package"), wrong, remedy)
 
 
 def _unknown_names(found: Descriptor, source: Document) -> Iterator[Problem]:
@@ -347,7 +393,8 @@ def _field(loc: Loc) -> Json:
     for part in loc:
         node = _resolved(node, whole)
         inner = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
-        node = _mapping(inner or node.get("additionalProperties"))
+        named = next(iter(_mapping(node.get("patternProperties")).values()), None)  # all names have one form
+        node = _mapping(inner or named or node.get("additionalProperties"))
     return _resolved(node, whole)
 
 

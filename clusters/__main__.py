@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from clusters import cache, golang
 from clusters.kind import node_image
 from clusters.kind.doctor import examine as examine_kind
 from clusters.kind.machine import MachineError
@@ -35,7 +36,7 @@ def build(
             for minor in minors:
                 for component in builds.components(minor).values():
                     if component.name in builds.NEEDED:
-                        console.print(f"{builds.ensure(component, progress)}", soft_wrap=True, markup=False)
+                        console.print(f"{golang.ensure(component, progress)}", soft_wrap=True, markup=False)
     except ProviderError as error:
         raise SystemExit(f"error: {error}") from None
 
@@ -62,14 +63,14 @@ def list_components(kubernetes: Minors = None) -> None:
         "minor",
         "size",
         Column("in the cache", overflow="fold"),
-        title=escape(f"cache: {builds.cache()}"),
+        title=escape(f"cache: {cache.folder()}"),
         title_style="",
     )
     try:
         for minor in kubernetes or builds.minors():
             for kept in builds.inventory(minor):
                 size = f"{kept.path.stat().st_size / MIB:.0f} MiB" if kept.path else "-"
-                where = str(kept.path.relative_to(builds.cache())) if kept.path else "not built"
+                where = str(kept.path.relative_to(cache.folder())) if kept.path else "not built"
                 table.add_row(kept.component.name, kept.component.version, minor, size, escape(where))
     except ProviderError as error:
         raise SystemExit(f"error: {error}") from None

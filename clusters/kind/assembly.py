@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
+from clusters import cache
 from clusters.kind.machine import MachineError, docker, run
-from clusters.local import build
 from clusters.processes import Supervisor
 from clusters.progress import Progress
 from clusters.provider import ProviderError
@@ -59,7 +59,7 @@ def assemble(
         ProviderError: something is missing, or a step failed.
         MachineError: Docker or another program refuses.
     """
-    folder = build.cache() / "node"
+    folder = cache.folder() / "node"
     rootfs = _rootfs(folder, mirror, progress)
     with Supervisor(Path(tempfile.mkdtemp(prefix="assembly-", dir=folder))) as supervisor:
         _put_together(image, programs, versions, rootfs, supervisor, progress)
@@ -69,13 +69,13 @@ def _rootfs(folder: Path, mirror: str, progress: Progress) -> Path:
     """Return a tar of a minimal Debian with our packages, from the cache where it was made before."""
     key = hashlib.sha256(json.dumps([SUITE, PACKAGES, UNNEEDED]).encode()).hexdigest()[:16]
     kept = folder / f"debian-{key}"
-    with build.locked(kept, "the installation of Debian packages", progress):
+    with cache.locked(kept, "the installation of Debian packages", progress):
         if not kept.exists():
             if shutil.which("debootstrap") is None:
                 raise ProviderError("debootstrap is missing: apt-get install debootstrap")
             mirror = mirror or _mirror()
             progress.step(f"installing Debian packages from {mirror}, once for this machine")
-            with build.making(kept) as (supervisor, out, log):
+            with cache.making(kept) as (supervisor, out, log):
                 root = supervisor.state / "root"
                 command = [
                     # In a mount namespace of its own: whatever ends it, no mount is left.
@@ -83,7 +83,7 @@ def _rootfs(folder: Path, mirror: str, progress: Progress) -> Path:
                     SUITE, str(root), mirror,
                 ]  # fmt: skip
                 process = supervisor.start("debootstrap", command, env=os.environ, log=log)
-                build.finish(process, lambda lines: progress.tick(f"debootstrap: {lines[-1]}" if lines else ""))
+                cache.finish(process, lambda lines: progress.tick(f"debootstrap: {lines[-1]}" if lines else ""))
                 for unneeded in UNNEEDED:
                     shutil.rmtree(root / unneeded, ignore_errors=True)
                     (root / unneeded).mkdir(parents=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from clusters import equipment, identity, reaper
+from clusters import cache, equipment, golang, identity, reaper
 from clusters.kind import adapter, config, machine, node_image
 from clusters.kind.config import LOOPBACK, NODES
 from clusters.kind.machine import MachineError, docker
@@ -108,7 +108,7 @@ class KindCluster:
         known = node_image.components(self._minor)
         if component not in known:
             raise ProviderError(f"the kind provider has no component {component!r}; it has {', '.join(sorted(known))}")
-        return build.ensure(known[component], self._progress)
+        return golang.ensure(known[component], self._progress)
 
     def workers(self) -> list[str]:
         """Return the names of the real nodes that run workloads."""
@@ -186,7 +186,7 @@ class KindCluster:
 
     def _say_kept(self) -> None:
         # Not into the results: they are made to be handed on.
-        kept = build.cache() / "kept" / f"{self.name}.kubeconfig"
+        kept = cache.folder() / "kept" / f"{self.name}.kubeconfig"
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         identity.write_private(kept, self.kubeconfig.read_bytes())
         self._progress.step(

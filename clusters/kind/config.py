@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from clusters import equipment
+from clusters.golang import numbers
 from clusters.kind.machine import PODS, SERVICES
 from clusters.kube import Json
-from clusters.local.build import numbers
 from clusters.provider import ControlPlane
 
 LOOPBACK = "127.0.0.1"

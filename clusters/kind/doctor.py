@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from clusters import golang
 from clusters.kind import adapter, machine, node_image
 from clusters.kind.machine import PODS, SERVICES, MachineError, docker
-from clusters.local import build
 from clusters.local.doctor import GIB, Finding
 from clusters.progress import Silent
 from clusters.provider import ProviderError
@@ -103,7 +103,7 @@ def _routes() -> Finding:
 def _image(kubernetes: str) -> Finding:
     what, command = "kind node image", f"make kind-image KUBERNETES={kubernetes}"
     oldest = max(component.go for component in node_image.components(kubernetes).values())
-    if not build.find_toolchain(oldest):
+    if not golang.find_toolchain(oldest):
         return Finding(what, "later", f"cannot be told before Go is there; `{command}` makes one")
     image = node_image.choose(kubernetes, Silent())
     if node_image.present(image):

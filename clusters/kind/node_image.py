@@ -5,10 +5,11 @@ import os
 import time
 from pathlib import Path
 
+from clusters import cache, golang
+from clusters.golang import Program
 from clusters.kind import assembly
 from clusters.kind.machine import MachineError, docker
 from clusters.local import build
-from clusters.local.build import Component
 from clusters.progress import Progress
 from clusters.provider import ProviderError
 
@@ -23,7 +24,7 @@ OFFICIAL = {
 OWN = "unreserve/node"
 
 
-def components(kubernetes: str) -> dict[str, Component]:
+def components(kubernetes: str) -> dict[str, Program]:
     """Return every program of a minor, those for nodes and kind itself included.
 
     Raises:
@@ -48,8 +49,8 @@ def own(kubernetes: str, progress: Progress) -> str:
         raise ProviderError(f"clusters/local/components/kubernetes-{kubernetes} does not list {', '.join(absent)}")
     digest = hashlib.sha256()
     for component in (known[name] for name in assembly.NEEDED):
-        toolchain = build.find_toolchain(component.go) or build.install_toolchain(component.go, progress)
-        digest.update(f"{build.cached(component, toolchain).parent.name}\n".encode())
+        toolchain = golang.find_toolchain(component.go) or golang.install_toolchain(component.go, progress)
+        digest.update(f"{golang.cached(component, toolchain).parent.name}\n".encode())
     for file in (Path(assembly.__file__), *sorted(path for path in assembly.FILES.rglob("*") if path.is_file())):
         digest.update(f"{file.relative_to(HERE)} {file.stat().st_mode & 0o777:o}\n".encode() + file.read_bytes())
     return f"{OWN}:{known['kubelet'].version}-{digest.hexdigest()[:12]}"
@@ -106,9 +107,9 @@ def make(kubernetes: str, progress: Progress, *, mirror: str = "") -> str:
     if os.geteuid() != 0:
         raise ProviderError("a node image can only be made as root: debootstrap unpacks a whole Debian")
     known, started = components(kubernetes), time.monotonic()
-    programs = {name: build.ensure(known[name], progress) for name in assembly.NEEDED}
+    programs = {name: golang.ensure(known[name], progress) for name in assembly.NEEDED}
     versions = {name: known[name].version for name in assembly.NEEDED}
-    with build.locked(build.cache() / "node" / image.replace("/", "-"), f"the node image {image}", progress):
+    with cache.locked(cache.folder() / "node" / image.replace("/", "-"), f"the node image {image}", progress):
         if not present(image):
             assembly.assemble(image, programs, versions, mirror, progress)
     progress.step(f"made {image} in {time.monotonic() - started:.0f} s")

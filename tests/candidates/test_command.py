@@ -15,6 +15,7 @@ CHECKOUT = Path(__file__).parent.parent.parent
 DOCS = (CHECKOUT / "docs/candidate.md").read_text(encoding="utf-8")
 LISTS = (
     placeholders.IN_PROCESS, placeholders.IN_POD, placeholders.IN_JOB, placeholders.IN_NODE, placeholders.IN_GANG,
+    placeholders.IN_SLOTS, placeholders.IN_BUILD,
 )  # fmt: skip
 
 
@@ -23,7 +24,7 @@ def test_good_descriptors_are_summed_up() -> None:
 
     assert result.exit_code == 0
     assert "✓" in result.output
-    assert "serves gpu-packing; claims packing" in result.output
+    assert "serves gpu-packing; claims leader-election, packing" in result.output
 
 
 def test_problems_are_shown_as_they_are_written(written: Callable[..., Path]) -> None:
@@ -50,6 +51,9 @@ def test_every_example_of_the_documentation_is_a_candidate(tmp_path: Path) -> No
         text for text in re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL) if text.startswith("apiVersion: unr")
     ]
     (tmp_path / "scheduler.yaml").write_text("a: b")
+    (tmp_path / "source/cmd/scheduler").mkdir(parents=True)
+    for name in ("go.mod", "kubernetes-1.36.mod", "kubernetes-1.37.mod", "cmd/scheduler/main.go"):
+        (tmp_path / "source" / name).touch()
 
     assert len(examples) == 3
     for number, text in enumerate(examples):

@@ -159,6 +159,26 @@ ONE_PROBLEM: dict[str, tuple[tuple[str, str], int, str, str, str]] = {
         ("schedulerNames", "workload: {gang: {pod: {}, object: {kind: PodGroup}}}\nschedulerNames"), 9,
         "workload.gang.resource", "is missing", "group/v1/podgroups",
     ),
+    "gang that is claimed and not described": (
+        ("schedulerNames", "claims: {gang: {}}\nschedulerNames"), 9, "claims.gang", "workload.gang is missing",
+        "becomes a member",
+    ),
+    "slots that are claimed and not described": (
+        ("schedulerNames", "claims: {slots: {}}\nsignals: {causes: {slots: x}}\nschedulerNames"), 9, "claims.slots",
+        "workload.slots is missing", "asks for slots",
+    ),
+    "slots whose lack nobody is told": (
+        ("schedulerNames", "claims: {slots: {}}\nworkload: {slots: {pod: {}, node: {}}}\nschedulerNames"), 9,
+        "claims.slots", "signals.causes.slots is missing", "regular expression",
+    ),
+    "placeholder of a Pod on a node": (
+        ("schedulerNames", "workload: {slots: {pod: {}, node: {a: $(pod.name)}}}\nschedulerNames"), 9,
+        "workload.slots.node.a", "`$(pod.name)` is not", "$(slots)",
+    ),
+    "field that is no path": (
+        ("schedulerNames", "workload: {slots: {pod: {}, node: {},published: {resource: b, field: .}}}\nschedulerNames"),
+        9, "workload.slots.published.field", "'.' has the wrong form", "status.slots",
+    ),
     "minor as a number": (
         ('["1.37"]', "[1.37]"), 10, "kubernetesVersions[0]", "1.37 is no text", "put it in quotes",
     ),

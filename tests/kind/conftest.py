@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from clusters import golang
 from clusters.kind import adapter, machine, node_image
 from clusters.kind.machine import MachineError, docker
 from clusters.local import build
@@ -29,7 +30,7 @@ def why_not() -> str:
     try:
         docker("version")
         oldest = max(component.go for component in node_image.components(build.NEWEST).values())
-        if not build.find_toolchain(oldest):
+        if not golang.find_toolchain(oldest):
             return "Go is not installed yet"
         image = node_image.choose(build.NEWEST, Silent())
         if not node_image.present(image):

@@ -9,10 +9,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import clusters.__main__ as command
+from clusters import golang
+from clusters.golang import Toolchain
 from clusters.kind import adapter, doctor, node_image
 from clusters.kind.machine import PODS, SERVICES
 from clusters.local import build
-from clusters.local.build import Toolchain
 from clusters.local.doctor import Finding
 from tests.kind.conftest import DEFAULT, FakeMachine
 
@@ -31,7 +32,7 @@ MISSING = 'echo "No such image" >&2; exit 1'
 def healthy(fake: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is there: each test takes one thing away."""
     facts = {"GOVERSION": "go1.99.0", "GOHOSTOS": "linux", "GOHOSTARCH": "amd64"}
-    monkeypatch.setattr(build, "find_toolchain", lambda _: Toolchain(Path("go"), "a test", facts))
+    monkeypatch.setattr(golang, "find_toolchain", lambda _: Toolchain(Path("go"), "a test", facts))
     monkeypatch.setattr(adapter, "installed", lambda: True)
     monkeypatch.setattr(doctor, "DISK", 1)
     fake.set_routes(DEFAULT, *({"type": "unreachable", "dst": str(network)} for network in (SERVICES, PODS)))

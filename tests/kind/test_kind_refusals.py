@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters import kind
+from clusters import golang, kind
 from clusters.kind import adapter, node_image
-from clusters.local import build
 from clusters.progress import Silent
 from clusters.provider import ControlPlane, ProviderError
 from tests.kind.conftest import DEFAULT, FakeMachine
@@ -23,7 +22,7 @@ def nothing_real(fake: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs and node image are there; Docker is not the real one."""
     monkeypatch.setattr(adapter, "require", lambda: None)
     monkeypatch.setattr(node_image, "choose", lambda *_: "unreserve/node:test")
-    monkeypatch.setattr(build, "ensure", lambda component, _: fake.folder / "bin" / component.name)
+    monkeypatch.setattr(golang, "ensure", lambda component, _: fake.folder / "bin" / component.name)
 
 
 def refused(tmp_path: Path, **options: object) -> str:

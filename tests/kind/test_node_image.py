@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from clusters import golang
+from clusters.golang import Program, Toolchain
 from clusters.kind import assembly, node_image
 from clusters.local import build
-from clusters.local.build import Component, Toolchain
 from clusters.progress import Silent
 from clusters.provider import ProviderError
 
@@ -17,7 +18,7 @@ from clusters.provider import ProviderError
 @pytest.fixture(autouse=True)
 def go(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"GOVERSION": "go1.99.0", "GOHOSTOS": "linux", "GOHOSTARCH": "amd64"}
-    monkeypatch.setattr(build, "find_toolchain", lambda _: Toolchain(Path("go"), "a test", facts))
+    monkeypatch.setattr(golang, "find_toolchain", lambda _: Toolchain(Path("go"), "a test", facts))
 
 
 @pytest.mark.parametrize("minor", build.minors())
@@ -38,7 +39,7 @@ def test_another_file_or_another_component_makes_another_image(tmp_path: Path, m
 
     (tmp_path / "image" / "files" / "etc" / "crictl.yaml").write_text("else")
     other_file = node_image.own(build.NEWEST, Silent())
-    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-race"))
+    monkeypatch.setattr(golang, "FLAGS", (*golang.FLAGS, "-race"))
 
     assert len({before, other_file, node_image.own(build.NEWEST, Silent())}) == 3
 
@@ -53,7 +54,7 @@ def test_a_minor_that_lacks_a_program_says_which(monkeypatch: pytest.MonkeyPatch
 
 def test_versions_of_kind_and_its_official_image_belong_together() -> None:
     """The official name was read in kind's source at this version: whoever raises the version reads it again."""
-    kind: Component = node_image.components(build.NEWEST)["kind"]
+    kind: Program = node_image.components(build.NEWEST)["kind"]
 
     assert (kind.package, kind.version) == ("sigs.k8s.io/kind", "v0.33.0")
     assert node_image.OFFICIAL[build.NEWEST].startswith("kindest/node:v1.37.0@sha256:a1ed56cf")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from clusters import golang
 from clusters.local import build
 from clusters.progress import Shown
 from clusters.provider import ProviderError
@@ -16,7 +17,7 @@ def main() -> int:
     try:
         with Shown() as progress:
             (actionlint,) = build.read_module(Path(__file__).with_name("actionlint"))
-            program = build.ensure(actionlint, progress)
+            program = golang.ensure(actionlint, progress)
     except ProviderError as error:
         sys.exit(f"error: {error}")
     # The same answer everywhere: never with what else happens to be installed.
