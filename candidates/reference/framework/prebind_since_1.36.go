@@ -1,0 +1,33 @@
+//go:build !kubernetes1.34 && !kubernetes1.35
+
+package framework
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// AlwaysPreBinds says, embedded in a plugin, that its PreBind has work for every Pod.
+type AlwaysPreBinds struct{}
+
+// PreBindPreFlight implements PreBindPlugin.
+func (AlwaysPreBinds) PreBindPreFlight(
+	context.Context, CycleState, *v1.Pod, string,
+) (*framework.PreBindPreFlightResult, *Status) {
+	return nil, nil
+}
+
+// PreBindsIf says, embedded in a plugin, for which Pods its PreBind has work.
+type PreBindsIf func(CycleState, *v1.Pod) bool
+
+// PreBindPreFlight implements PreBindPlugin.
+func (has PreBindsIf) PreBindPreFlight(
+	_ context.Context, state CycleState, pod *v1.Pod, _ string,
+) (*framework.PreBindPreFlightResult, *Status) {
+	if has(state, pod) {
+		return nil, nil
+	}
+	return nil, NewStatus(Skip)
+}
