@@ -10,13 +10,14 @@ ITERATIONS ?= 1
 NODE_IMAGE ?=
 MATRIX     ?= nightly.yaml
 PARALLEL   ?=
+VARIANTS   ?=
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -v -p fixtures.plugin -p reports.plugin
 GIVEN  := $(foreach name,CANDIDATE PROVIDER KUBERNETES NODE_IMAGE SUITES SELECT RESULTS ITERATIONS,\
 	$(if $(filter command environment,$(firstword $(origin $(name)))),$(name)='$($(name))'))
 
-.PHONY: help setup conformance kind-image nightly test check bench doctor docs lock clean
+.PHONY: help setup conformance kind-image nightly test prove check bench doctor docs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -48,6 +49,11 @@ nightly: .venv/installed $(if $(shell grep -E '^[^\#]*providers:.*kind' $(MATRIX
 test: setup ## Test the suite itself, broken schedulers included
 	$(PYTHON) -m pytest tests
 
+prove: setup ## Prove the suite on VARIANTS, on all of them and on healthy schedulers if none is named
+	$(PYTHON) -m candidates build candidates/reference.yaml --kubernetes $(KUBERNETES)
+	$(PYTHON) -m tests.proof run --kubernetes $(KUBERNETES) --results $(RESULTS) --variants '$(VARIANTS)' \
+		$(if $(PARALLEL),--parallel $(PARALLEL))
+
 check: .venv/installed ## Lint, types, import rules, generated files
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
@@ -57,8 +63,9 @@ check: .venv/installed ## Lint, types, import rules, generated files
 	$(PYTHON) -m fixtures requirements --check
 	$(PYTHON) -m tests.workflows
 
-bench: setup ## Measure start-up beside kwokctl
+bench: setup ## Measure start-up beside kwokctl, and what the fault proxy costs
 	$(PYTHON) -m tests.bench.startup
+	$(PYTHON) -m tests.bench.proxy
 
 doctor: .venv/installed ## Say what is missing on this machine
 	$(PYTHON) -m clusters doctor

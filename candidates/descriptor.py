@@ -454,7 +454,7 @@ class Observe(Model):
     config: Endpoint | None = None
     """Where it serves its effective configuration as JSON: /configz of kube-scheduler."""
     health: tuple[Endpoint, ...] = ()
-    """Health endpoints. Not read by any scenario yet."""
+    """Health endpoints. Each must answer 200 while nothing is broken; what they answer otherwise is recorded."""
 
 
 Cause = Literal["network", "gpu", "taint", "slots"]

@@ -66,6 +66,7 @@ class InClusterDeployed(Deployed):
         self._scheduler = found
         self._workloads = [found, *(each for each in workloads if each is not found)]
         self._kube = Kube(cluster.kubeconfig)
+        self._applied = False
         self.processes = []
         self.images: dict[str, str] = {}
         # The scheduler's own among the Pods.
@@ -134,12 +135,13 @@ class InClusterDeployed(Deployed):
         found: dict[str, str] = {}
         for pod in [pod for workload in self._workloads for pod in self._pods(workload)]:
             for status in _statuses(pod):
-                before = self._log(pod, status["name"], previous=True) if status["restartCount"] else ""
-                found[f"{pod['metadata']['name']}/{status['name']}"] = before + self._log(pod, status["name"])
+                times = [True, False] if status["restartCount"] else [False]
+                written = [self._log(pod, status["name"], previous=previous) for previous in times]
+                found[f"{pod['metadata']['name']}/{status['name']}"] = "\n".join(written)
         return found
 
     def start(self) -> None:
-        """Load the images, apply everything in order, and wait until every workload is ready.
+        """Load the images, apply in order what is not there, and wait until every workload is ready.
 
         Raises:
             DeployError: an object is refused, or a workload does not get ready; its Pods are removed again.
@@ -202,6 +204,11 @@ class InClusterDeployed(Deployed):
             _loaded.add(key)
 
     def _apply(self) -> None:
+        """Apply everything; after a stop only what that removed, for what was changed meanwhile is to stay changed."""
+        if self._applied:
+            for each in [each for each in self._objects if each.ends]:
+                apply(self._kube, each.data, each.where, namespace=self._section.namespace)
+            return
         for manifest, where in self._setup():
             apply(self._kube, manifest, where)
         own, written = self._section.namespace, [each.name for each in self._objects if each.kind == "Namespace"]
@@ -215,6 +222,7 @@ class InClusterDeployed(Deployed):
                 self._wait_until_established(crds)
                 crds = []
             apply(self._kube, each.data, each.where, namespace=own)
+        self._applied = True
 
     def _wait_until_established(self, crds: list[Manifest]) -> None:
         deadline = time.monotonic() + CRD_SERVED

@@ -49,7 +49,10 @@ class Listed:
 class Kube:
     """One identity's connection to one API server. Thread-safe."""
 
-    def __init__(self, kubeconfig: Path, *, context: str | None = None, impersonate: str | None = None) -> None:
+    def __init__(
+        self, kubeconfig: Path, *, context: str | None = None, impersonate: str | None = None, group: str | None = None
+    ) -> None:
+        """Connect; as the user `impersonate`, a member of `group`, where they are given."""
         settings = client.Configuration()
         config.load_kube_config(str(kubeconfig), context=context, client_configuration=settings)
         settings.connection_pool_maxsize = CONNECTIONS
@@ -59,6 +62,7 @@ class Kube:
         self._api = client.ApiClient(settings)
         self._api.user_agent = "unreserve"
         self._headers = {"Impersonate-User": impersonate} if impersonate else {}
+        self._headers |= {"Impersonate-Group": group} if group else {}
         self._kinds: dict[str, dict[str, tuple[str, bool]]] = {}
 
     def request(
@@ -125,12 +129,13 @@ class Kube:
 
     def patch(
         self, resource: str, name: str, patch: Body, namespace: str | None = None, *,
-        subresource: str | None = None, kind: PatchKind = "merge",
+        subresource: str | None = None, kind: PatchKind = "merge", dry_run: bool = False,
     ) -> Json:  # fmt: skip
         """Change an object; a merge patch unless told otherwise."""
+        query = {"dryRun": "All"} if dry_run else None
         prefix = {"merge": "merge-patch", "strategic": "strategic-merge-patch", "json": "json-patch"}[kind]
         path = path_of(resource, namespace, name, subresource)
-        return self._json("PATCH", path, patch, content_type=f"application/{prefix}+json")
+        return self._json("PATCH", path, patch, content_type=f"application/{prefix}+json", query=query)
 
     def delete(self, resource: str, name: str, namespace: str | None = None, *, grace: int | None = None) -> bool:
         """Delete an object; False where it was gone already. `grace` is the grace period in seconds."""
@@ -147,6 +152,11 @@ class Kube:
         """Delete every object of a kind, at once (grace period 0)."""
         query = {"gracePeriodSeconds": "0"} | ({"labelSelector": labels} if labels else {})
         self._json("DELETE", path_of(resource, namespace), query=query)
+
+    def kind_of(self, resource: str) -> str:
+        """Return the kind that the API server serves under a resource."""
+        kind: str = self._json("GET", path_of(resource))["kind"]
+        return kind.removesuffix("List")
 
     def apply(self, manifest: Json, *, namespace: str = "default") -> Json:
         """Server-side apply one manifest of any kind the server knows.

@@ -216,6 +216,7 @@ class _Layout:
             ("Pods", self._pods()),
             ("Nodes", self._nodes()),
             ("Binding requests", self._users()),
+            ("Met by the fault proxy", self._met()),
             ("Processes", self._processes()),
         ):
             if lanes:
@@ -408,6 +409,28 @@ class _Layout:
             for user, marks in by_user.items()
         ]
         return self._cut(lanes, OTHERS, "users")
+
+    def _met(self) -> list[Lane]:
+        """Lay out the requests that a rule of the fault proxy took, one lane for each object."""
+        last = {entry["number"]: entry for entry in self.of("request") if entry.get("rule")}
+        by_object: dict[str, list[Segment]] = defaultdict(list)
+        for entry in last.values():
+            what = " ".join(str(entry[key]) for key in ("verb", "resource", "name") if entry.get(key))
+            start, end = entry["received"], entry["at"] if entry["stage"] == "ended" else self.end
+            x = self.x(start)
+            width = max(self.x(end) - x, 2.0)
+            label = ", ".join(str(entry[key]) for key in ("do", "end") if entry.get(key))
+            sent = f"API server {entry.get('upstream') or 'no answer'}" if entry.get("sent") else "not sent on"
+            title = f"{what} of {entry.get('instance')}\n{start:.2f} s to {end:.2f} s: {label}\n{sent}"
+            title += f", candidate {entry.get('status') or 'no answer'}"
+            by_object[str(entry.get("name") or entry.get("resource"))].append(
+                Segment(x, round(width, 1), "met", _fit(label, width - 8), _say(title))
+            )
+        lanes = [
+            Lane(_say(name, 80), _say(f"requests about {name} that met a fault"), segments)
+            for name, segments in by_object.items()
+        ]
+        return self._cut(lanes, OTHERS, "objects of requests that met a fault")
 
     def _processes(self) -> list[Lane]:
         by_process: dict[str, list[Json]] = defaultdict(list)

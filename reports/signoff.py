@@ -43,6 +43,7 @@ KINDS: Final = {
     "cordoned": "cordoned",
     "alive": "process alive",
     "ended": "process ended",
+    "met": "met by the fault proxy",
     "accepted": "binding accepted",
     "refused": "binding refused",
     "unanswered": "binding not answered",

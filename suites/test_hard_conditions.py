@@ -100,6 +100,26 @@ def test_a_label_removed_after_binding(
     expect(running).still_bound_to(node)
 
 
+@requirement("HARD-7")
+def test_a_label_removed_while_the_pod_waits(pool: Pool, workload: Workload, fences: Fences, expect: Expect) -> None:
+    """A Pod that waits at Permit while its node loses the label is not bound there, but is once the label is back."""
+    leaving, staying = pool.add_gpu_nodes(2, gpus=8)
+    gang = workload.gang(2, gpus=8, on=[leaving, staying])
+    first, second = gang
+    gang.declare()
+    first.create()
+    expect(first).waiting_at_permit()
+
+    leaving.leave_network()
+    fences.nodes()
+    second.create()
+    expect(first).waiting_for("network")
+    expect(first).never_bound()
+
+    leaving.join_network()
+    expect.gang(gang).bound()
+
+
 @requirement("HARD-8")
 def test_a_label_on_the_pod_is_no_label_on_the_node(
     pool: Pool, workload: Workload, attempts: Attempts, tenant: Tenant, expect: Expect
@@ -162,3 +182,19 @@ def test_gpus_of_every_container_count(pool: Pool, workload: Workload, expect: E
     expect(*exactly_full).bound()
     expect(*one_gpu_too_large).unscheduled("gpu")
     expect(*one_gpu_too_large).never_bound()
+
+
+@requirement("HARD-11")
+def test_a_gpu_pod_that_does_not_mention_the_network(
+    pool: Pool, workload: Workload, attempts: Attempts, expect: Expect
+) -> None:
+    """While only nodes outside the network are idle, a GPU Pod that says nothing of the network waits all the same."""
+    pool.add_gpu_node(gpus=8, network=False)
+
+    silent = workload.pod(gpus=8, network=False).create()
+    expect(silent).waiting_for("network")
+    attempts.provoke(silent, times=2)
+    expect(silent).never_bound()
+
+    eligible = pool.add_gpu_node(gpus=8)
+    expect(silent).bound_to(eligible)

@@ -1,6 +1,6 @@
 """OBS: what the candidate says about itself is true."""
 
-from fixtures import Expect, Faults, Metrics, Pool, Workload, requirement
+from fixtures import Candidate, Expect, Faults, Fences, Health, Metrics, Pool, Workload, requirement
 
 
 @requirement("OBS-1")
@@ -50,6 +50,24 @@ def test_attempts_are_counted_by_their_result(
     with faults.bind.denied(denied), metrics.attempts_counted(error=1, scheduled=0):
         denied.create()
         expect(denied).bind_refused(at_least=1)
+
+
+@requirement("OBS-3")
+def test_every_phase_has_durations_of_its_own(
+    pool: Pool, workload: Workload, faults: Faults, metrics: Metrics, expect: Expect
+) -> None:
+    """Once Pods were bound, refused and denied, each extension point they went through has exposed how long it took."""
+    nodes = pool.add_gpu_nodes(2, gpus=8)
+    denied = workload.pod(gpus=8)
+
+    with faults.bind.denied(denied):
+        denied.create()
+        expect(denied).bind_refused(at_least=1)
+    expect(denied).bound_to(*nodes)
+    expect(workload.pod(gpus=9).create()).waiting_for("gpu")
+
+    metrics.durations_of("PreFilter", "Filter", "PostFilter", "PreScore", "Score")
+    metrics.durations_of("Reserve", "Permit", "PreBind", "Bind", "PostBind", "Unreserve")
 
 
 @requirement("OBS-4")
@@ -110,8 +128,105 @@ def test_events_tell_the_truth(pool: Pool, workload: Workload, faults: Faults, e
     expect(denied).bound_to(node)
     expect(denied).told_success()
     too_large = workload.pod(gpus=9).create()
-    expect(too_large).waiting_for("gpu")
+    expect(too_large).unscheduled("gpu")
     expect(too_large).told_why_it_waits()
+
+
+@requirement("OBS-7")
+def test_a_bound_member_is_not_a_started_job(pool: Pool, workload: Workload, fences: Fences, expect: Expect) -> None:
+    """A gang whose members are bound but not Ready is not reported as started; it is once they are."""
+    pool.add_gpu_nodes(2, gpus=8)
+    gang = workload.gang(2, gpus=8, unready=True)
+    first, second = gang
+
+    gang.create()
+    expect.gang(gang).bound()
+    expect.gang(gang).says_scheduled()
+    expect(first, second).running()
+    first.become_ready()
+    expect(first).ready()
+    fences.on_pods().close()
+    expect.gang(gang).not_said_started()
+
+    second.become_ready()
+    expect.gang(gang).says_started()
+    expect.gang(gang).not_said_started()
+
+
+@requirement("OBS-8")
+def test_metrics_are_refused_without_authorisation(
+    pool: Pool, workload: Workload, health: Health, expect: Expect
+) -> None:
+    """Who shows no token, or one without rights, reads neither metrics nor configuration, unless declared open."""
+    node = pool.add_gpu_node(gpus=8)
+    expect(workload.pod(gpus=8).create()).bound_to(node)
+
+    health.metrics_refuse_strangers()
+
+
+@requirement("OBS-8")
+def test_health_is_recorded_in_each_fault(
+    pool: Pool, workload: Workload, faults: Faults, candidate: Candidate, health: Health, expect: Expect
+) -> None:
+    """What the health endpoints answer is good while nothing is broken, and recorded while something is."""
+    node = pool.add_gpu_node(gpus=8)
+    health.good("while idle")
+    denied, forbidden, silenced = (workload.pod(gpus=1) for _ in range(3))
+
+    with faults.bind.denied(denied):
+        denied.create()
+        expect(denied).bind_refused(at_least=1)
+        health.recorded("while its bindings are denied")
+    with candidate.may_end_loudly(), faults.rights.missing("bind"):
+        forbidden.create()
+        expect(forbidden).bind_refused(at_least=1)
+        health.recorded("without the right to bind")
+    with candidate.may_end_loudly(), faults.rights.missing("events") as missing:
+        expect(silenced.create()).bound_to(node)
+        candidate.is_refused(missing)
+        health.recorded("without the right to write events")
+
+    expect(denied, forbidden).bound_to(node)
+    health.good("after all was healed")
+
+
+@requirement("OBS-8")
+def test_it_is_not_ready_before_it_can_serve(
+    pool: Pool, workload: Workload, faults: Faults, candidate: Candidate, health: Health, expect: Expect
+) -> None:
+    """While it may not read nodes a candidate that starts is not ready; once it may, it is, and it binds."""
+    node = pool.add_gpu_node(gpus=8)
+
+    with faults.rights.missing("nodes") as missing:
+        starting = candidate.started_without(missing)
+        health.recorded("at a start without the right to read nodes")
+        starting.is_not_ready()
+
+    starting.becomes_ready()
+    expect(workload.pod(gpus=8).create()).bound_to(node)
+
+
+@requirement("OBS-9")
+def test_conditions_and_events_agree_with_the_facts(
+    pool: Pool, workload: Workload, faults: Faults, fences: Fences, expect: Expect
+) -> None:
+    """Once all has settled, a bound Pod is not said to be unscheduled, nor is an unbound one said to be bound."""
+    first = pool.add_gpu_node(gpus=8)
+    denied = workload.pod(gpus=4)
+    with faults.bind.denied(denied):
+        denied.create()
+        expect(denied).bind_refused(at_least=2)
+    expect(denied).bound_to(first)
+
+    helped = workload.pod(gpus=8).create()
+    expect(helped).waiting_for("gpu")
+    second = pool.add_gpu_node(gpus=8)
+    expect(helped).bound_to(second)
+    never_helped = workload.pod(gpus=9).create()
+    expect(never_helped).waiting_for("gpu")
+    fences.nodes()
+
+    expect(denied, helped, never_helped).reported_as_it_is()
 
 
 @requirement("OBS-10")

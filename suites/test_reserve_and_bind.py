@@ -1,6 +1,22 @@
 """RES: whatever fails after Reserve, nothing is left behind."""
 
-from fixtures import Expect, Faults, Pool, Workload, requirement
+from typing import Literal
+
+import pytest
+
+from fixtures import (
+    Attempts,
+    ConnectionFaults,
+    Cycles,
+    Expect,
+    Faults,
+    Fences,
+    Metrics,
+    Pool,
+    Rival,
+    Workload,
+    requirement,
+)
 
 
 @requirement("RES-4")
@@ -34,3 +50,213 @@ def test_a_doomed_pod_does_not_starve_others(pool: Pool, workload: Workload, fau
         other = workload.pod(gpus=8).create()
         expect(other).bound_to(node)
         expect(doomed).never_bound()
+
+
+@requirement("RES-6")
+@pytest.mark.parametrize("instead", [504, None], ids=["504", "reset"])
+def test_a_bind_whose_answer_is_lost_counts_once(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, fences: Fences, expect: Expect, instead: int | None
+) -> None:
+    """A bind that was applied and whose answer was lost is one binding, and its capacity is counted once."""
+    node = pool.add_gpu_node(gpus=8)
+    lost = workload.pod(gpus=4)
+
+    with connection.binding(lost).answer_lost(instead, first=1) as fault:
+        lost.create()
+        fault.met()
+        expect(lost).bound_to(node)
+        fences.backoff()
+
+    beside = workload.pod(gpus=4).create()
+    expect(beside).bound_to(node)
+    expect(workload.pod(gpus=1).create()).unscheduled("gpu")
+    expect(lost).bindings(exactly=1)
+
+
+@requirement("RES-7")
+def test_a_pod_that_a_rival_bound_first_counts_where_it_is(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, rival: Rival, fences: Fences, expect: Expect
+) -> None:
+    """A Pod that somebody else has bound is left alone, and its capacity is counted there and nowhere else."""
+    chosen = pool.add_gpu_node(gpus=8)
+    pod = workload.pod(gpus=8)
+
+    with connection.binding(pod).held(first=1) as held:
+        pod.create()
+        held.met()
+        taken = pool.add_gpu_node(gpus=8)
+        rival.binds(pod, taken)
+        expect(pod).bound_to(taken)
+    fences.backoff()
+    rival.was_first(pod)
+
+    next_one = workload.pod(gpus=8).create()
+    expect(next_one).bound_to(chosen)
+    expect(workload.pod(gpus=1).create()).unscheduled("gpu")
+    expect(pod).still_bound_to(taken)
+
+
+@requirement("RES-8")
+@pytest.mark.parametrize("applied", [False, True], ids=["late", "answered-late"])
+def test_the_space_of_a_slow_bind_is_not_given_away(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, expect: Expect, *, applied: bool
+) -> None:
+    """While a bind is under way for several scheduling cycles, its space is counted, and counted once."""
+    node = pool.add_gpu_node(gpus=8)
+    slow = workload.pod(gpus=4)
+
+    with connection.binding(slow).held(applied=applied) as held:
+        slow.create()
+        held.met()
+        beside = workload.pod(gpus=4).create()
+        expect(beside).bound_to(node)
+        others = [pod.create() for pod in workload.pods(3, gpus=1)]
+        expect(*others).waiting_for("gpu")
+
+    expect(slow).bound_to(node)
+    expect(slow).bindings(exactly=1)
+    expect(*others).never_bound()
+
+
+@requirement("RES-9")
+@pytest.mark.parametrize("then", ["let", "drop"], ids=["delivered", "dropped"])
+def test_a_node_deleted_before_the_bind_holds_nothing(
+    pool: Pool,
+    workload: Workload,
+    connection: ConnectionFaults,
+    fences: Fences,
+    expect: Expect,
+    then: Literal["let", "drop"],
+) -> None:
+    """A bind under way to a node that is deleted may end there; its replacement lands elsewhere, nothing stays held."""
+    deleted = pool.add_gpu_node(gpus=8)
+    pod = workload.pod(gpus=8)
+
+    with connection.binding(pod).held(then=then, first=1) as held:
+        pod.create()
+        held.met()
+        deleted.delete()
+        other = pool.add_gpu_node(gpus=8)
+        fences.nodes()
+
+    if then == "let":
+        expect(pod).bound_to(deleted)
+        pod.delete()  # as whoever collects Pods of missing nodes would, and its controller makes another
+        pod = workload.pod(gpus=8).create()
+    expect(pod).bound_to(other)
+    pool.add_again(deleted)
+    expect.node(deleted).fully_usable()
+
+
+@requirement("RES-10")
+def test_failures_in_every_phase_leak_nothing(
+    pool: Pool, workload: Workload, faults: Faults, cycles: Cycles, metrics: Metrics, expect: Expect
+) -> None:
+    """After more than three times as many failed cycles as there are slots, every slot and GPU can be used at once."""
+    node = pool.add_gpu_node(gpus=4, slots=4)
+
+    with cycles.undone(at_least=4, by="the end of the wait at Permit"):
+        timed_out = workload.gang(4, gpus=1, slots=1, minimum=6, waits="briefly").create()
+        expect.gang(timed_out).held_back(members=4)
+        expect.gang(timed_out).given_up()
+        timed_out.delete()
+    expect.node(node).fully_usable()
+
+    with cycles.undone(at_least=4, by="deletion in the wait at Permit"):
+        gangs = [workload.gang(1, gpus=1, slots=1, minimum=2).create() for _ in range(4)]
+        deleted = [pod for gang in gangs for pod in gang]
+        expect(*deleted).waiting_at_permit()
+        for pod in deleted:
+            pod.delete()
+    expect.node(node).fully_usable()
+
+    with cycles.undone(at_least=4, by="a failed PreBind"), faults.slots.denied(node):
+        unlucky = [pod.create() for pod in workload.pods(4, gpus=1, slots=1)]
+        expect.node(node).slot_writes_refused(at_least=4)
+        for pod in unlucky:
+            pod.delete()
+    expect.node(node).fully_usable()
+
+    with cycles.undone(at_least=4, by="a failed Bind"), faults.bind.denied():
+        unlucky = [pod.create() for pod in workload.pods(4, gpus=1, slots=1)]
+        expect(*unlucky).bind_refused(at_least=1)
+        for pod in unlucky:
+            pod.delete()
+    expect.node(node).fully_usable()
+
+    cycles.undone_in_all(at_least=3 * 4)
+    lucky = [pod.create() for pod in workload.pods(4, gpus=1, slots=1)]
+    expect(*lucky).bound_to(node)
+    expect.node(node).slots_owned_by(*lucky)
+    metrics.ledger_is(0)
+
+
+@requirement("RES-12")
+def test_a_reserved_slot_is_taken(
+    pool: Pool, workload: Workload, faults: Faults, attempts: Attempts, expect: Expect
+) -> None:
+    """A slot reserved by a Pod that waits at Permit goes to nobody else, whoever reserves and gives back beside it."""
+    node = pool.add_gpu_node(gpus=8, slots=2)
+    gang = workload.gang(2, slots=1)
+    holder, late = gang
+    doomed, competitor = workload.pod(slots=1, kind="doomed"), workload.pod(slots=2, kind="competitor")
+    gang.declare()
+    holder.create()
+    expect(holder).waiting_at_permit()
+    competitor.create()
+
+    with expect(competitor).kept_out_by(holder):
+        with faults.bind.denied(doomed):
+            doomed.create()
+            expect(doomed).bind_refused(at_least=3)
+            doomed.delete()
+        attempts.provoke(competitor, times=2)
+
+    late.create()
+    expect.gang(gang).bound()
+    expect.node(node).slots_owned_by(holder, late)
+    expect(competitor).never_bound()
+    gang.delete()
+    expect(competitor).bound_to(node)
+
+
+@requirement("RES-14")
+def test_a_waiting_pod_that_is_being_deleted_is_not_bound(
+    pool: Pool, workload: Workload, fences: Fences, expect: Expect
+) -> None:
+    """A Pod that waits and is being deleted gets no binding request, although there is room for it."""
+    leaving, later = workload.pod(gpus=8), workload.pod(gpus=8)
+    with leaving.kept_by_finalizer():
+        leaving.create()
+        expect(leaving).waiting_for()
+        seen = fences.on_pods()
+        leaving.delete()
+        seen.close()
+
+        with expect(leaving).not_asked_to_be_bound():
+            later.create()
+            expect(later).waiting_for()
+            node = pool.add_gpu_node(gpus=16)
+            expect(later).bound_to(node)
+    expect(leaving).never_bound()
+
+
+@requirement("RES-14")
+def test_a_pod_deleted_during_its_bind_gives_its_space_back(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, fences: Fences, expect: Expect
+) -> None:
+    """A Pod whose bind is refused because it is being deleted is not tried again, and holds nothing."""
+    node = pool.add_gpu_node(gpus=8)
+    leaving = workload.pod(gpus=8)
+    with leaving.kept_by_finalizer():
+        with connection.binding(leaving).held(first=1) as held:
+            leaving.create()
+            held.met()
+            seen = fences.on_pods()
+            leaving.delete()
+            seen.close()
+
+        with expect(leaving).not_asked_to_be_bound():
+            fences.backoff()
+        expect.node(node).fully_usable()
+    expect(leaving).never_bound()

@@ -127,6 +127,21 @@ def test_a_scheduling_gate_is_lifted(pool: Pool, workload: Workload, fences: Fen
     expect(gated).bound_to(node)
 
 
+@requirement("WAKE-8")
+def test_published_slots_grow(pool: Pool, workload: Workload, expect: Expect) -> None:
+    """Slots that a node is published to have gained wake the Pod that waits for them."""
+    node = pool.add_gpu_node(gpus=8, slots=1)
+    holder = workload.pod(gpus=1, slots=1).create()
+    expect(holder).bound_to(node)
+    waiting = workload.pod(gpus=1, slots=1).create()
+    expect(waiting).waiting_for("slots")
+
+    node.set_slots(2)
+
+    expect(waiting).bound_to(node)
+    expect.node(node).slots_owned_by(holder, waiting)
+
+
 @requirement("WAKE-9")
 def test_the_reason_follows_the_cause(pool: Pool, workload: Workload, attempts: Attempts, expect: Expect) -> None:
     """At the next provoked attempt the condition names what blocks then."""

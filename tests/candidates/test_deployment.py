@@ -400,6 +400,32 @@ def test_what_an_endpoint_refuses_is_told(written: Write, deploy: Deploy) -> Non
         deployed.config()
 
 
+def test_an_endpoint_answers_strangers_with_what_they_show(
+    written: Write, deploy: Deploy, cluster: FakeCluster, applied: list[Json]
+) -> None:
+    deployed = deploy(written(ARGS, more=OBSERVE))
+    metrics, health = deployed.descriptor.observe.metrics, deployed.descriptor.observe.health[1]
+    assert metrics
+    assert applied
+
+    assert deployed._ask(metrics, None) == (200, b"who None\n")
+    assert deployed._ask(metrics, "x") == (200, b"who Bearer x\n")
+    assert [deployed.answer_to(who, health) for who in (None, cluster.identity("tenant"))] == [403, 403]
+
+
+def test_what_the_processes_write_is_kept_over_restarts(written: Write, deploy: Deploy) -> None:
+    deployed = deploy(written(ARGS))
+    assert deployed.logs() == {"scheduler": "first words\n"}
+    deployed.restart()
+    assert deployed.logs() == {"scheduler": "first words\nfirst words\n"}
+
+
+def test_whether_it_counts_as_ready_only_once_it_says_so(written: Write, deploy: Deploy) -> None:
+    assert deploy(written(ARGS), name="probed").probed
+    unprobed = ARGS[1].replace("\n      readiness: {scheme: http, port: web}", "")
+    assert not deploy(written((ARGS[0], unprobed)), name="unprobed").probed
+
+
 def test_nothing_is_read_where_nothing_is_declared(written: Write, deploy: Deploy) -> None:
     deployed = deploy(written(ARGS))
 

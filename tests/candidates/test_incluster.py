@@ -522,6 +522,20 @@ def test_a_candidate_tells_about_itself(given: Given, deploy: Deploy, api: Api) 
     assert deployed.exits() == []
 
 
+def test_what_its_containers_write(given: Given, deploy: Deploy, api: Api) -> None:
+    deployed = deploy(given())
+    assert deployed.logs() == {"scheduler-0/main": "the whole log"}
+    (pod,) = api.pods.values()
+    pod["status"]["containerStatuses"][0]["restartCount"] = 1
+    assert deployed.logs() == {"scheduler-0/main": "the previous log\nthe whole log"}
+
+
+def test_a_readiness_probe_is_seen(given: Given, deploy: Deploy) -> None:
+    assert not deploy(given()).probed
+    probe = "readinessProbe: {httpGet: {path: /readyz, port: 1}}"
+    assert deploy(given(files=DEPLOYMENT.replace("image:", f"{probe}, image:"))).probed
+
+
 def test_without_a_build_in_the_metrics_the_tag_is_the_version(given: Given, deploy: Deploy) -> None:
     tagged = deploy(given())
     untagged = deploy(given(files=DEPLOYMENT.replace("small:1.0", "small@sha256:77")))
@@ -759,7 +773,7 @@ def test_stop_and_start_again(given: Given, deploy: Deploy, api: Api) -> None:
     deployed.restart()
 
     assert list(deployed.processes) == ["scheduler-0"]
-    assert len(api.applied) == 2 * before
+    assert sorted(each["kind"] for each in api.applied[before:]) == ["Deployment", "ValidatingWebhookConfiguration"]
     deployed.stop()
     deployed.stop()
     assert deployed.exits() == []

@@ -115,6 +115,12 @@ class Story:
     def process(self, name: str, event: str, detail: str = "") -> None:
         self.add("process", process=name, event=event, detail=detail)
 
+    def request(self, number: int, stage: str, name: str, **more: Any) -> None:
+        """Add what the fault proxy notes about a binding request."""
+        said = {"instance": "candidate/scheduler", "verb": "create", "resource": "pods/binding", "name": name}
+        received = more.pop("received", self.t)
+        self.add("request", stage=stage, number=number, received=received, at=self.t, **said, **more)
+
     def fault(self, name: str, phase: str, detail: str = "") -> int:
         return self.add("fault", fault=name, phase=phase, detail=detail)
 

@@ -228,6 +228,35 @@ def test_a_fault_that_never_bit_or_never_healed_says_so(story: Story) -> None:
     assert band.solid_width == 0
 
 
+def test_requests_that_met_a_fault_are_drawn_while_they_lasted(story: Story) -> None:
+    story.pod("a")
+    story.wait(1)
+    story.request(1, "met", "a", rule="r", do="hold", sent=False, upstream=0, status=0)
+    held = story.t
+    story.request(2, "ended", "b", sent=True, upstream=201, status=201, end="answered")
+    story.wait(2)
+    story.request(
+        1, "ended", "a", rule="r", do="hold", sent=True, upstream=201, status=201, end="answered", received=held
+    )  # fmt: skip
+    let_go = story.t
+    story.wait(1)
+    story.request(3, "met", "c", rule="r", do="hang", sent=False, upstream=0, status=0)
+    story.wait(1)
+    story.step("conclude", "end")
+
+    of = drawn(story)
+
+    assert [one.name for one in next(g.lanes for g in of.groups if g.name == "Met by the fault proxy")] == ["a", "c"]
+    (segment,) = lane(of, "Met by the fault proxy", "a").segments
+    assert seconds(of, segment.x) == pytest.approx(held, abs=0.05)
+    assert seconds(of, segment.x + segment.width) == pytest.approx(let_go, abs=0.05)
+    assert (segment.kind, segment.label) == ("met", "hold, answered")
+    assert "API server 201, candidate 201" in segment.title
+    (open_still,) = lane(of, "Met by the fault proxy", "c").segments
+    assert seconds(of, open_still.x + open_still.width) == pytest.approx(story.t * 1.01, abs=0.1)
+    assert "not sent on, candidate no answer" in open_still.title
+
+
 def test_a_gap_is_shown(story: Story) -> None:
     story.wait(1)
     story.add("gap", resource="pods", from_rv="1", to_rv="9", reason="410 Gone")

@@ -68,6 +68,7 @@ const (
 type reservation struct {
 	since   time.Time
 	phase   phase
+	waited  bool // at Permit
 	givenUp bool // it ended before the gang was whole
 }
 
@@ -227,6 +228,7 @@ func (b *book) permit(k key, f facts, uid types.UID, now time.Time) (time.Durati
 		s.rest = nil
 		b.wake(k, s, &e)
 	}
+	r.waited = true
 	s.try.needed = f.spec.minMember
 	delete(s.try.failed, uid)
 	return s.try.until.Sub(now) + grace, e, nil
@@ -396,6 +398,12 @@ func (b *book) caused(k key, uid types.UID) bool {
 func (b *book) reserved(k key, uid types.UID) bool {
 	s := b.gangs[k]
 	return s != nil && s.reservations[uid] != nil
+}
+
+// waited says whether a Pod with a reservation had to wait at Permit.
+func (b *book) waited(k key, uid types.UID) bool {
+	s := b.gangs[k]
+	return s != nil && s.reservations[uid] != nil && s.reservations[uid].waited
 }
 
 // rejecting says whether a Pod was rejected and has not noticed yet.

@@ -17,10 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/features"
 
 	"unreserve.dev/reference/fault"
 	"unreserve.dev/reference/framework"
@@ -157,10 +154,14 @@ func (p *plugin) Unreserve(ctx context.Context, _ framework.CycleState, pod *v1.
 	if !ok {
 		return
 	}
+	waited := false
 	p.change(func(now time.Time) effects {
+		waited = p.book.waited(k, pod.UID)
 		return p.book.unreserve(k, p.facts(k, pod), pod.UID, pod.Name, p.gone(pod), now)
 	})
-	p.awaitNomination(ctx, pod, node)
+	if waited {
+		framework.AwaitNomination(ctx, p.handle, pod, node)
+	}
 	p.change(func(now time.Time) effects { return p.book.vacate(k, pod.UID, now) })
 }
 
@@ -289,20 +290,6 @@ func (p *plugin) seen(k key, old, pod *v1.Pod) {
 func (p *plugin) gone(pod *v1.Pod) bool {
 	now, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 	return err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil
-}
-
-// awaitNomination returns once the scheduler sees the nomination that it has written for a Pod that waits at Permit. Until
-// then it would not take it back, and the Pod would keep its place on the node.
-func (p *plugin) awaitNomination(ctx context.Context, pod *v1.Pod, node string) {
-	const patience, pause = 500 * time.Millisecond, 5 * time.Millisecond
-	if !feature.DefaultFeatureGate.Enabled(features.NominatedNodeNameForExpectation) {
-		return
-	}
-	lister := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace)
-	_ = wait.PollUntilContextTimeout(ctx, pause, patience, true, func(context.Context) (bool, error) {
-		now, err := lister.Get(pod.Name)
-		return err != nil || now.UID != pod.UID || now.Status.NominatedNodeName == node, nil
-	})
 }
 
 // remarks returns what the status of a gang says beside the facts: why it was given up, and how many are reserved or bound.

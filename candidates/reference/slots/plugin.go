@@ -53,6 +53,8 @@ type cycle struct {
 	// What preemption and nominated Pods would change: slots taken, by node, and who was thought away.
 	taken   map[string]int
 	removed map[key]bool
+	// preBound says that PreBind was reached, so that the scheduler has nominated the node.
+	preBound bool
 }
 
 // Clone implements StateData.
@@ -209,6 +211,7 @@ func (p *plugin) PreBind(
 	if cycle == nil {
 		return nil
 	}
+	cycle.preBound = true
 	if !fault.Is(fault.BindIgnoresChange) {
 		if status := p.stillOnNetwork(ctx, pod, node); !status.IsSuccess() {
 			return status
@@ -264,14 +267,21 @@ func (p *plugin) claim(ctx context.Context, owner network.Owner, node string) *f
 
 // PostBind ends the reservation: from here on the allocation alone shows the owner.
 func (p *plugin) PostBind(ctx context.Context, state framework.CycleState, pod *v1.Pod, node string) {
-	p.slots.view.ledger.drop(key{pod.UID, node})
-	if fault.Is(fault.ContradictoryCondition) && cycleOf(state) != nil {
+	cycle := cycleOf(state)
+	if cycle == nil || cycle.asked == 0 {
+		return
+	}
+	p.slots.reconciler.bound(node, owner(pod, cycle.asked))
+	if fault.Is(fault.ContradictoryCondition) {
 		p.contradict(ctx, pod)
 	}
 }
 
 // Unreserve gives the slots back, as far as it is known that the Pod does not use them.
-func (p *plugin) Unreserve(ctx context.Context, _ framework.CycleState, pod *v1.Pod, node string) {
+func (p *plugin) Unreserve(ctx context.Context, state framework.CycleState, pod *v1.Pod, node string) {
+	if cycle := cycleOf(state); cycle != nil && cycle.preBound {
+		framework.AwaitNomination(ctx, p.handle, pod, node)
+	}
 	ledger, at := p.slots.view.ledger, key{pod.UID, node}
 	held, ok := ledger.get(at)
 	if !ok {
@@ -280,8 +290,8 @@ func (p *plugin) Unreserve(ctx context.Context, _ framework.CycleState, pod *v1.
 	switch {
 	case p.leaks(held.phase, pod):
 		ledger.lose(at)
-	case held.phase == reserved:
-		ledger.drop(at) // nothing was written: no need to ask
+	case held.phase == reserved && !held.written:
+		ledger.drop(at) // no need to ask
 	default:
 		p.slots.reconciler.release(ctx, at)
 	}

@@ -80,6 +80,14 @@ func (r *reconciler) release(ctx context.Context, at key) {
 	}
 }
 
+// bound ends the reservation of a Pod that was bound. If the Pod has ended meanwhile, its end was passed over.
+func (r *reconciler) bound(node string, owner network.Owner) {
+	r.view.ledger.drop(key{owner.UID, node})
+	if r.suspicious(node, owner) {
+		r.queue.Add(node)
+	}
+}
+
 // reconcile brings the allocation of one node, and the releases that are due there, up to the facts. It returns an error
 // if it must be called again.
 func (r *reconciler) reconcile(ctx context.Context, node string) error {

@@ -285,6 +285,23 @@ func TestAReservationTakenUpAgainIsNotReleased(t *testing.T) {
 	}
 }
 
+func TestAPodThatEndsWhileItsBindingIsAnsweredLeavesNothing(t *testing.T) {
+	world, owner := newWorld(t, 8), podOwner("1", 2)
+	must(t, world.claim(t, owner)) // bound, and deleted again, before the answer is here
+	must(t, world.reconciler.reconcile(t.Context(), node))
+	if owners := world.owners(t); len(owners) != 1 {
+		t.Errorf("it is on its way, and its owners are %v", owners)
+	}
+	world.reconciler.bound(node, owner)
+	if world.reconciler.queue.Len() != 1 {
+		t.Fatal("nobody looks at the node again")
+	}
+	must(t, world.reconciler.reconcile(t.Context(), node))
+	if owners := world.owners(t); len(owners) != 0 {
+		t.Errorf("owners: %v", owners)
+	}
+}
+
 func TestOwnersAreReconciled(t *testing.T) {
 	finished := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodSucceeded}}
 	deleting := &v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}

@@ -14,6 +14,7 @@ import re
 import ssl
 import threading
 import time
+import traceback
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,8 +28,9 @@ from typing import Any
 
 Json = dict[str, Any]
 # Of a quantity, in thousandths of what it counts.
-UNITS = {"m": 1, "": 10**3, "k": 10**6, "M": 10**9, "G": 10**12, "T": 10**15}
-UNITS |= {"Ki": 2**10 * 10**3, "Mi": 2**20 * 10**3, "Gi": 2**30 * 10**3, "Ti": 2**40 * 10**3}
+UNITS = {"n": 1e-6, "u": 1e-3, "m": 1} | {unit: 10 ** (3 * power) for power, unit in enumerate(["", *"kMGTPE"], 1)}
+UNITS |= {f"{unit}i": 2 ** (10 * power) * 10**3 for power, unit in enumerate("KMGTPE", 1)}
+QUANTITY = re.compile(r"([\d.]+)(?:[eE]([+-]?\d+)|([A-Za-z]*))")
 FAULTS: set[str] = set()
 
 
@@ -87,8 +89,11 @@ class Api:
 
 
 def amounts(quantities: Json) -> Counter[str]:
-    parsed = {name: re.fullmatch(r"([\d.]+)(\w*)", str(quantity)) for name, quantity in quantities.items()}
-    return Counter({name: int(float(found[1]) * UNITS[found[2]]) for name, found in parsed.items() if found})
+    parsed = {name: QUANTITY.fullmatch(str(quantity)) for name, quantity in quantities.items()}
+    return Counter({
+        name: int(float(found[1]) * UNITS[found[3] or ""] * 10 ** int(found[2] or 0))
+        for name, found in parsed.items() if found
+    })  # fmt: skip
 
 
 def asked(container: Json) -> Counter[str]:
@@ -97,7 +102,7 @@ def asked(container: Json) -> Counter[str]:
 
 
 def requests(pod: Json) -> Counter[str]:
-    """Containers and sidecars run together; a plain init container runs beside the sidecars before it."""
+    """Containers and sidecars run together; a plain init container runs beside the sidecars before it. A Pod is one."""
     spec = pod["spec"]
     sidecars, peak = Counter[str](), Counter[str]()
     for container in spec.get("initContainers", []):
@@ -106,23 +111,38 @@ def requests(pod: Json) -> Counter[str]:
         sidecars = beside if container.get("restartPolicy") == "Always" else sidecars
     if broken("count-first-container"):
         return asked(spec["containers"][0])
-    return sum((asked(container) for container in spec["containers"]), sidecars) | peak
+    return (sum((asked(container) for container in spec["containers"]), sidecars) | peak) + Counter(pods=1000)
 
 
 def finished(pod: Json) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
-def meets(expression: Json, labels: Json, failures: int) -> bool:
+def integer(text: str | None) -> float:
+    """What is no integer is neither greater nor less than another."""
+    return float(text) if text and re.fullmatch(r"[+-]?\d{1,18}", text) else math.nan
+
+
+def leaving(pod: Json) -> bool:
+    return "deletionTimestamp" in pod["metadata"] and not broken("bind-deleted")
+
+
+def meets(expression: Json, labels: Json) -> bool:
     value, values = labels.get(expression["key"]), expression.get("values", [])
-    if broken("label-prefix-match"):
-        return any((value or "").startswith(each) for each in values)
-    if broken("relax-after-retries") and failures > 3:
-        return True
+    number, limit = (integer(text) for text in (value, *values, None)[:2])
     answers = {
-        "In": value in values, "NotIn": value not in values, "Exists": value is not None, "DoesNotExist": value is None
+        "In": value in values, "NotIn": value not in values, "Exists": value is not None,
+        "DoesNotExist": value is None, "Gt": number > limit, "Lt": number < limit,
     }  # fmt: skip
     return answers[expression["operator"]]
+
+
+def suits(term: Json, node: Json) -> bool:
+    """Whether a node meets a term of required node affinity; an empty one is met by none."""
+    labels, name = node["metadata"].get("labels", {}), {"metadata.name": node["metadata"]["name"]}
+    asked_for = [(e, labels) for e in term.get("matchExpressions", [])]
+    asked_for += [(e, name) for e in term.get("matchFields", [])]
+    return bool(asked_for) and all(meets(expression, values) for expression, values in asked_for)
 
 
 @dataclass
@@ -162,6 +182,7 @@ class Scheduler:
         self.ready = False
 
     def run(self) -> None:
+        self.ready = broken("ready-at-once")
         for path, known, changed in (
             ("/api/v1/nodes", self._nodes, self._node_changed),
             ("/api/v1/pods", self._pods, self._pod_changed),
@@ -175,7 +196,7 @@ class Scheduler:
                 waiting = self._next()
                 node, why = self._decide(waiting)
             if node:
-                self._bind(waiting, node)
+                threading.Thread(target=self._bind, args=(waiting, node), daemon=True).start()
             else:
                 self._explain(waiting, "Unschedulable", why)
 
@@ -185,20 +206,17 @@ class Scheduler:
         with self._lock:
             if new is None:
                 self._nodes.pop((old or {})["metadata"]["uid"], None)
+                for uid, (node, taken) in list(self._assumed.items()):
+                    if node == (old or {})["metadata"]["name"] and broken("leak-on-node-delete"):
+                        self._assumed[f"{uid}, node gone"] = node, taken
                 return
-            if old and broken("stale-labels"):
-                new["metadata"]["labels"] = old["metadata"]["labels"] | new["metadata"]["labels"]
             self._nodes[new["metadata"]["uid"]] = new
             self._wake(lambda waiting: self._helps(waiting, old, new))
 
     def _helps(self, waiting: Waiting, old: Json | None, new: Json) -> bool:
         """Whether a node passes a check now that refused this Pod before."""
         if old is None:
-            return not broken("no-wake-node") and (
-                not waiting.refused_by or any(not self._check(each, waiting, new) for each in waiting.refused_by)
-            )
-        if broken("wake-on-heartbeat") and old["metadata"]["labels"] == new["metadata"]["labels"]:
-            return True
+            return not waiting.refused_by or any(not self._check(each, waiting, new) for each in waiting.refused_by)
         return any(
             self._check(each, waiting, old) and not self._check(each, waiting, new)
             for each in waiting.refused_by
@@ -216,17 +234,26 @@ class Scheduler:
                     os._exit(1)
             else:
                 self._pods[uid] = new
-            if gone or pod["spec"].get("nodeName"):
-                if (left := self._waiting.pop(uid, None)) and left.queue == "gated" and broken("gauge-leak"):
-                    self._leaked_gauge += 1
-                self._assumed.pop(uid, None)
+            node = pod["spec"].get("nodeName")
+            if gone or node:
+                self._settled(uid, node)
                 if gone and not broken("no-wake-pod"):
                     self._room_was_made()
+            elif leaving(pod):
+                self._waiting.pop(uid, None)
             elif uid in self._waiting:
                 self._waiting[uid].pod = pod
             elif uid not in self._assumed and pod["spec"]["schedulerName"] in self._names:
                 self._waiting[uid] = Waiting(pod)
             self._lock.notify()
+
+    def _settled(self, uid: str, node: str | None) -> None:
+        """Forget what was decided about a Pod: it is bound, or over."""
+        if (left := self._waiting.pop(uid, None)) and left.queue == "gated" and broken("gauge-leak"):
+            self._leaked_gauge += 1
+        assumed = self._assumed.pop(uid, None)
+        if assumed and node not in (None, assumed[0]) and broken("double-count"):
+            self._assumed[f"{uid}, as decided"] = assumed
 
     def _room_was_made(self) -> None:
         self._wake(lambda waiting: "allocatable" in waiting.refused_by)
@@ -284,18 +311,16 @@ class Scheduler:
             refusing = [taint for taint in taints if not any(tolerates(each, taint) for each in tolerations)]
             return "node(s) had untolerated taint(s)" if refusing else ""
         if check == "label":
-            if broken("tenant-label"):
-                labels = labels | waiting.pod["metadata"].get("labels", {})
             affinity = spec.get("affinity", {}).get("nodeAffinity", {})
             terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
             chosen = all(labels.get(key) == value for key, value in spec.get("nodeSelector", {}).items())
-            meeting = [all(meets(e, labels, waiting.failures) for e in term["matchExpressions"]) for term in terms]
+            meeting = [suits(term, node) for term in terms]
             if broken("preference-wins") and affinity.get("preferredDuringSchedulingIgnoredDuringExecution"):
                 return ""
             return "" if chosen and (any(meeting) or not terms) else "node(s) didn't match Pod's node affinity/selector"
-        wanted, has = requests(waiting.pod), node["status"]["allocatable"]
+        wanted, has = requests(waiting.pod), node["status"].get("allocatable", {})
         if broken("ignore-allocatable"):
-            has = node["status"]["capacity"]
+            has = node["status"].get("capacity", {})
         free = amounts(has)
         for where, taken in self._held().values():
             if where == node["metadata"]["name"]:
@@ -309,15 +334,13 @@ class Scheduler:
             for uid, pod in self._pods.items()
             if pod["spec"].get("nodeName") and not finished(pod)
         }
-        return self._assumed | bound
+        return bound if broken("no-assume") else self._assumed | bound
 
     def _backoff(self, waiting: Waiting) -> float:
         return float(min(2 ** (waiting.failures - 1), self._max_backoff))
 
     def _failed(self, waiting: Waiting, result: str, ready_at: float) -> None:
         waiting.failures, waiting.failed_at, waiting.ready_at = waiting.failures + 1, time.monotonic(), ready_at
-        if broken("polls"):
-            waiting.ready_at = waiting.failed_at + 1
         self._attempts["error" if broken("wrong-result-label") else result] += 1
 
     # --- writes
@@ -326,20 +349,22 @@ class Scheduler:
         metadata = waiting.pod["metadata"]
         uid, path = metadata["uid"], f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/binding"
         binding = {"metadata": {"name": metadata["name"], "uid": uid}, "target": {"kind": "Node", "name": node}}
-        if broken("false-scheduled-event"):
-            self._announce(waiting, "Normal", "Scheduled", f"bound to {node}")
         try:
             self._api.send("POST", path, {"apiVersion": "v1", "kind": "Binding", **binding}).close()
         except (OSError, HTTPException) as error:
             why = f"binding rejected: {error}"
+            known = getattr(error, "code", 500) < 500
+            if self._is_bound(path.removesuffix("/binding")):  # by this request, whose answer was lost, or by another's
+                with self._lock:
+                    if broken("leak-on-lost-answer") and not known:
+                        self._assumed[f"{uid}, answer lost"] = node, requests(waiting.pod)
+                return
             with self._lock:
-                left = self._assumed.pop(uid, None)
-                if left and broken("leak-on-bind") and not waiting.failures:
-                    self._assumed[f"{uid}, first attempt"] = left
+                self._assumed.pop(uid, None)
                 self._room_was_made()
                 self._failed(waiting, "error", 0.0)
-                waiting.ready_at = 0.0 if broken("retry-storm") else waiting.failed_at + self._backoff(waiting)
-                if (now := self._pods.get(uid)) and not now["spec"].get("nodeName"):
+                waiting.ready_at = waiting.failed_at + self._backoff(waiting)
+                if (now := self._pods.get(uid)) and not now["spec"].get("nodeName") and not leaving(now):
                     waiting.pod = now
                     self._waiting[uid] = waiting
             self._explain(waiting, "SchedulerError", why)
@@ -348,15 +373,22 @@ class Scheduler:
             self._attempts["scheduled"] += 1
             since = max(waiting.failed_at, waiting.since) if broken("last-attempt-latency") else waiting.since
             self._latencies.append(time.monotonic() - since)
-        if not broken("false-scheduled-event"):
-            self._announce(waiting, "Normal", "Scheduled", f"bound to {node}")
+        self._announce(waiting, "Normal", "Scheduled", f"bound to {node}")
+
+    def _is_bound(self, path: str) -> bool:
+        try:
+            with self._api.send("GET", path) as answer:
+                return bool(json.load(answer)["spec"].get("nodeName"))
+        except (OSError, HTTPException):  # the Pod is gone, or nobody knows
+            return False
 
     def _explain(self, waiting: Waiting, reason: str, why: str) -> None:
         metadata = waiting.pod["metadata"]
+        if broken("silent-reject") and reason == "Unschedulable":
+            return
         self._announce(waiting, "Warning", "FailedScheduling", why)
         said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
-        before = [c for c in waiting.pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
-        if broken("no-condition") or (broken("stale-reason") and before and before[0].get("reason") == reason):
+        if broken("no-condition"):
             return
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
         self._write("PATCH", path, {"status": {"conditions": [said]}}, "strategic-merge-patch+json")
@@ -400,6 +432,12 @@ def tolerates(toleration: Json, taint: Json) -> bool:
     return (toleration.get("key"), toleration.get("value", "")) == (taint["key"], taint.get("value", ""))
 
 
+def ended_by(raised: threading.ExceptHookArgs) -> None:
+    """End the process with an exception of any thread, as a panic does."""
+    traceback.print_exception(raised.exc_value)
+    os._exit(1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kubeconfig", type=Path, required=True)
@@ -422,6 +460,7 @@ def main() -> None:
         def log_message(self, *_: Any) -> None:
             pass
 
+    threading.excepthook = ended_by
     server = ThreadingHTTPServer(("127.0.0.1", options.port), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     scheduler.run()

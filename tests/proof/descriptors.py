@@ -1,0 +1,176 @@
+"""Descriptors of schedulers that are wrong in one known way, and of healthy ones to hold them against."""
+
+import copy
+import functools
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Json = dict[str, Any]
+CANDIDATES = Path(__file__).parents[2] / "candidates"
+REFERENCE = CANDIDATES / "reference.yaml"
+TOY = Path(__file__).with_name("toy.py")
+# Seconds. Short, so that a Pod nobody wakes is soon told from one in backoff.
+MAX_BACKOFF = 2
+
+
+def reference(*faults: str) -> Json:
+    """Describe the reference scheduler, with its faults."""
+    descriptor = _shipped(REFERENCE.name)
+    descriptor["identity"]["name"] = "-".join(["reference", *faults])
+    if faults:
+        _without_deviations(descriptor)
+    scheduler = next(each for each in descriptor["deployment"]["processes"] if each["name"] == "scheduler")
+    scheduler["args"] += [f"--fault={each}" for each in faults]
+    return descriptor
+
+
+def toy(*faults: str, family: str = "own") -> Json:
+    """Describe the small scheduler, with its faults."""
+    metrics: Json = {"scheme": "http", "port": "scheduler", "family": family}
+    metrics["names"] = {
+        "attempts": {"name": "scheduler_schedule_attempts_total"},
+        "pending": {"name": "scheduler_pending_pods"},
+        "assumed": {"name": "scheduler_cache_size", "labels": {"type": "assumed_pods"}},
+    }
+    return {
+        "apiVersion": "unreserve/v1",
+        "kind": "Candidate",
+        "identity": {
+            "name": "-".join(["toy", *faults]),
+            "version": "1.0",
+            "organisation": "Unreserve",
+            "contact": "the project's issue tracker",
+            "source": "tests/proof/toy.py",
+        },
+        "schedulerNames": ["toy"],
+        "kubernetesVersions": ["1.34", "1.35", "1.36", "1.37"],
+        "deployment": {"processes": [_toy_process("scheduler", "$(scheduler-name)", faults=faults)]},
+        "observe": {"metrics": metrics},
+        "policies": {"backoff": {"initial": "1s", "max": f"{MAX_BACKOFF}s"}, "unschedulableFlush": "24h"},
+    }
+
+
+def toy_without_conditions() -> Json:
+    """Describe the small scheduler as one that is right in another way: it says why a Pod waits in events alone."""
+    return toy("no-condition") | {"signals": {"podCondition": False}}
+
+
+def stock(*disabled: str) -> Json:
+    """Describe the stock kube-scheduler with the filters of some plugins switched off; they still score."""
+    descriptor = _shipped("stock.yaml")
+    _without_deviations(descriptor)
+    process = descriptor["deployment"]["processes"][0]
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": "$(kubeconfig)"},
+        "leaderElection": {"leaderElect": False},
+        "podMaxBackoffSeconds": MAX_BACKOFF,
+        "profiles": [
+            {
+                "schedulerName": "$(scheduler-name)",
+                "plugins": {"filter": {"disabled": [{"name": plugin} for plugin in disabled]}},
+            }
+        ],
+    }
+    process["files"] = {"config.yaml": {"content": yaml.safe_dump(configuration)}}
+    process["args"] = ["--config=$(file:config.yaml)", *process["args"][1:]]
+    return descriptor
+
+
+def stock_with(*args: str) -> Json:
+    """Describe the stock kube-scheduler with further arguments."""
+    descriptor = _shipped("stock.yaml")
+    descriptor["deployment"]["processes"][0]["args"] += args
+    return descriptor
+
+
+def stock_unheard() -> Json:
+    """Describe the stock kube-scheduler inside a shell that keeps to itself what it writes and how it ends."""
+    descriptor = _shipped("stock.yaml")
+    process = descriptor["deployment"]["processes"][0]
+    process["command"] = ["sh", "-c", '"$0" "$@" >/dev/null 2>&1; exit 0', *process["command"]]
+    return descriptor
+
+
+def beside_stock(*names: str) -> Json:
+    """Describe the stock kube-scheduler with a process beside it that binds the Pods of other schedulers."""
+    descriptor = _shipped("stock.yaml")
+    _without_deviations(descriptor)
+    descriptor["deployment"]["processes"].append(_toy_process("thief", *names))
+    return descriptor
+
+
+def overwriting() -> Json:
+    """Describe the canary profile, brought up with other scores for the default profile too."""
+    descriptor = _shipped("gpu-canary.yaml")
+    _without_deviations(descriptor)
+    file = descriptor["deployment"]["processes"][0]["files"]["config.yaml"]
+    configuration = yaml.safe_load((CANDIDATES / file.pop("source")).read_text())
+    default, canary = configuration["profiles"]
+    default["pluginConfig"] = canary["pluginConfig"]
+    file["content"] = yaml.safe_dump(configuration)
+    return descriptor
+
+
+class Folder:
+    """Where descriptors are written: a copy of the shipped candidates, so that what they name lies beside them.
+
+    A copy, because nothing is made in the checkout; a program built from its source is the same as from the checkout's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        shutil.copytree(CANDIDATES, path, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+
+    def write(self, name: str, descriptor: Json) -> Path:
+        """Write a descriptor and return its path."""
+        file = self.path / f"{name}.proof.yaml"
+        file.write_text(yaml.safe_dump(descriptor, sort_keys=False))
+        return file
+
+
+def faults(descriptor: Json, program: str) -> list[str]:
+    """Return the faults that a descriptor switches on in the toy (`toy.py`), or else in the reference."""
+    return [
+        argument.partition("=")[2]
+        for process in descriptor["deployment"]["processes"]
+        if process["command"][-1].endswith(program)
+        for argument in process["args"]
+        if argument.startswith("--fault=")
+    ]
+
+
+def _without_deviations(descriptor: Json) -> None:
+    """Let nothing cover what a wrong scheduler does."""
+    descriptor.pop("deviations", None)
+
+
+def _shipped(name: str) -> Json:
+    return copy.deepcopy(_read(CANDIDATES / name))
+
+
+@functools.cache
+def _read(file: Path) -> Json:
+    descriptor: Json = yaml.safe_load(file.read_text())
+    return descriptor
+
+
+def _toy_process(name: str, *names: str, faults: tuple[str, ...] = ()) -> Json:
+    return {
+        "name": name,
+        "command": [sys.executable, str(TOY)],
+        "args": [
+            "--kubeconfig=$(kubeconfig)",
+            f"--port=$(port:{name})",
+            f"--max-backoff={MAX_BACKOFF}",
+            *(f"--scheduler-name={each}" for each in names),
+            *(f"--fault={each}" for each in faults),
+        ],
+        "ports": {name: "auto"},
+        "readiness": {"scheme": "http", "port": name},
+    }

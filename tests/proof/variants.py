@@ -1,0 +1,439 @@
+"""Schedulers that are wrong in one known way, and the requirement that must catch each."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.proof.descriptors import Json, beside_stock, overwriting, reference, stock, stock_unheard, stock_with, toy
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One wrong scheduler.
+
+    Attributes:
+        name: as in the column `variant` of suites/requirements.yaml.
+        wrong: what it does, as a sentence without its subject.
+        descriptor: what it is.
+        caught_by: requirements that must fail, each with a regular expression that a failing message must match.
+        collateral: requirements that may fail too, each with the reason; it may be a matter of timing.
+        run: requirements to run, where those of `caught_by` alone do not do: an invariant has no scenario of its own,
+            and INV-4 is judged only where a scenario holds up to its end.
+    """
+
+    name: str
+    wrong: str
+    descriptor: Json
+    caught_by: Mapping[str, str]
+    collateral: Mapping[str, str] = field(default_factory=dict)
+    run: tuple[str, ...] = ()
+
+    def selected(self) -> tuple[str, ...]:
+        """Return the requirements to run: those that catch it, and a few others that must pass.
+
+        Running the whole sample with each would double the time, so each gets a part of it, always the same.
+        """
+        sample, start = WIDER if "gang" in self.descriptor.get("claims", {}) else SAMPLE, zlib.crc32(self.name.encode())
+        turned = [sample[(start + step) % len(sample)] for step in range(len(sample))]
+        others = [name for name in turned if name not in (*self.collateral, *self.caught_by)][:OTHERS]
+        return tuple(dict.fromkeys([*(self.run or self.caught_by), *others]))
+
+
+# What no variant may fail unless it says why: cheap ones of several families; the same for one that claims gangs, slots
+# and the platform's word; and how many to run with each variant.
+SAMPLE = ("HARD-1", "CAP-6", "WAKE-5", "OBS-6", "ISO-1")
+WIDER = ("HARD-1", "WAKE-8", "CAP-6", "GANG-7", "WAKE-5", "HARD-11", "OBS-6", "OBS-7", "ISO-1")
+OTHERS = 2
+
+AT_BINDING = "the same binding, judged as an invariant"
+FULL = "its nodes are full, which this scheduler does not see"
+NOT_ELIGIBLE = r"seen: .*bound to .*, which is not eligible: .*{}"
+NOT_BOUND = r"expected: Pod .* bound to .*\nseen: .* is not bound; .*{}"
+SLOTS_HELD = r"free slots can be used .*\nseen: .* is refused: .*too few free network slots"
+NEEDED = "it needs node label infra.example.com/high-speed-network='true'"
+PROVOKED = "its attempts are provoked by a node that is added"
+UNTOLD = "nothing says why its Pods wait, nor that they were tried"
+DURATIONS = "scheduler_framework_extension_point_duration_seconds"
+AFFINITY = "required node affinity infra.example.com/high-speed-network In"
+
+VARIANTS = (
+    # The stock scheduler, configured wrongly.
+    Variant(
+        "ignore-taint",
+        "does not look at taints",
+        stock("TaintToleration"),
+        {"HARD-9": NOT_ELIGIBLE.format("taint example.com/maintenance")},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "overcommit",
+        "does not look at what a node has left",
+        stock("NodeResourcesFit"),
+        {
+            "CAP-4": r"requested \d+ of 8 allocatable nvidia.com/gpu",
+            "CAP-6": NOT_ELIGIBLE.format("request 9 nvidia.com"),
+        },
+        {"HARD-1": FULL, "WAKE-5": FULL, "OBS-6": FULL},
+        run=("CAP-4", "CAP-6", "ISO-1"),
+    ),
+    Variant(
+        "overwrites-profiles",
+        "brings its own scores into the default profile too",
+        overwriting(),
+        {"ISO-7": r"pluginConfig.NodeResourcesFit.args.scoringStrategy.type: LeastAllocated became MostAllocated"},
+    ),
+    Variant(
+        "merged-durations",
+        "exposes the durations of all extension points as those of one",
+        stock_with(f"--allow-metric-labels={DURATIONS},extension_point='Filter,Score'"),
+        {"OBS-3": "seen: .*none of PreFilter, .*there are those of unexpected"},
+    ),
+    Variant(
+        "open-metrics",
+        "shows its metrics to everybody, and declares that it does not",
+        stock_with("--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics"),
+        {"OBS-8": r"/metrics, declared as wanting a token, refuses who shows none .*\nseen: .*answers 200"},
+    ),
+    Variant(
+        "swallowed-log",
+        "keeps to itself what it writes and how it ends",
+        stock_unheard(),
+        {
+            "ROB-3": "says that the right to write events is missing: in its log.*\nseen: .*none of its 0 lines",
+            "ROB-4": "says that the right to write leases is missing: in its log.*\nseen: .*none of its 0 lines",
+        },
+    ),
+    # The stock scheduler with a rival in the same deployment.
+    Variant(
+        "steals-pods",
+        "binds Pods that name another scheduler, or one that nobody serves",
+        beside_stock("another-scheduler", "nobody-serves-this"),
+        {
+            "ISO-1": r"no write of the candidate about Pod s\d+-foreign-1, which names 'another-scheduler'",
+            "ISO-4": r"no write of the candidate about Pod s\d+-orphan-1, which names 'nobody-serves-this'",
+        },
+    ),
+    # The reference scheduler with a fault.
+    Variant(
+        "hard-as-score",
+        "prefers nodes with the required label instead of demanding it",
+        reference("hard-as-score"),
+        {
+            "HARD-1": NOT_ELIGIBLE.format(NEEDED),
+            "HARD-2": NOT_ELIGIBLE.format(NEEDED),
+            "INV-1": f"against its hard condition: {NEEDED}",
+        },
+    ),
+    Variant(
+        "relax-after-retries",
+        "drops the hard condition after some failed attempts",
+        reference("relax-after-retries"),
+        {"HARD-3": NOT_ELIGIBLE.format(NEEDED)},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "label-prefix-match",
+        "takes any label value that begins with the required one",
+        reference("label-prefix-match"),
+        {"HARD-4": NOT_ELIGIBLE.format(f"{NEEDED}, node has 'true-2'")},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "stale-labels",
+        "never forgets a node label that was removed",
+        reference("stale-labels"),
+        {"HARD-6": NOT_ELIGIBLE.format(f"{NEEDED}, node has None")},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "bind-ignores-change",
+        "does not look at the node again when a Pod has waited at Permit",
+        reference("bind-ignores-change"),
+        {"HARD-7": NOT_ELIGIBLE.format(f"{NEEDED}, node has None")},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "tenant-label",
+        "takes a label of the Pod for one of the node",
+        reference("tenant-label"),
+        {"HARD-8": NOT_ELIGIBLE.format(f"{NEEDED}, node has None")},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "trusts-tenant-spec",
+        "holds GPU Pods to the network only where their spec says so",
+        reference("trusts-tenant-spec"),
+        {"HARD-11": NOT_ELIGIBLE.format(f"{NEEDED}, node has None")},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "no-wake-label",
+        "does not try waiting Pods again when a node label changes",
+        reference("no-wake-label"),
+        {"WAKE-1": NOT_BOUND.format("network")},
+    ),
+    Variant(
+        "no-wake-node",
+        "does not try waiting Pods again when a node is added",
+        reference("no-wake-node"),
+        {"HARD-5": NOT_BOUND.format("network"), "WAKE-5": NOT_BOUND.format("Insufficient")},
+        {"HARD-1": PROVOKED, "HARD-11": PROVOKED, "ISO-1": "so is its fence closed"},
+    ),
+    Variant(
+        "no-wake-capacity",
+        "does not try waiting Pods again when the published slots grow",
+        reference("no-wake-capacity"),
+        {"WAKE-8": NOT_BOUND.format("too few free network slots")},
+    ),
+    Variant(
+        "stale-reason",
+        "tells a Pod for ever the reason that it was told first",
+        reference("stale-reason"),
+        {"WAKE-9": r"waits for names no network any more\nseen: .*not on the high-speed network"},
+    ),
+    Variant(
+        "wake-on-heartbeat",
+        "tries waiting Pods again whenever anything about a node changes",
+        reference("wake-on-heartbeat"),
+        {"WAKE-10": r"expected: no attempt: unschedulable stays at \d+\nseen: "},
+    ),
+    Variant(
+        "polls",
+        "tries waiting Pods again every second",
+        reference("polls"),
+        {"WAKE-10": r"expected: no attempt: unschedulable stays at \d+\nseen: |at most \d+ binding requests"},
+        {"INV-2": "a Pod whose binding was refused is tried each second too"},
+    ),
+    Variant(
+        "retry-storm",
+        "tries a Pod again at once when its binding was refused",
+        reference("retry-storm"),
+        {"WAKE-10": r"at most \d+ binding requests", "INV-2": r"backoff allows at most \d+"},
+    ),
+    Variant(
+        "leak-on-bind",
+        "keeps the slots of a Pod whose binding was refused",
+        reference("leak-on-bind"),
+        {"RES-4": SLOTS_HELD, "RES-10": SLOTS_HELD, "INV-4": r"network_slots_reserved is \d"},
+        run=("RES-4", "RES-10", "OBS-2"),
+    ),
+    Variant(
+        "leak-on-prebind",
+        "keeps the slots of a Pod that PreBind refused",
+        reference("leak-on-prebind"),
+        {"RES-10": SLOTS_HELD},
+    ),
+    Variant(
+        "leak-on-permit-timeout",
+        "keeps the slots of a Pod whose wait at Permit has ended without success",
+        reference("leak-on-permit-timeout"),
+        {"RES-10": r"given up after its timeout .*\nseen: .*network_slots_reserved is \d"},
+    ),
+    Variant(
+        "leak-on-waiting-delete",
+        "keeps the slots of a Pod that is deleted while it waits at Permit",
+        reference("leak-on-waiting-delete"),
+        {"RES-10": SLOTS_HELD},
+    ),
+    Variant(
+        "reserve-not-held",
+        "lets others take the slots of a Pod that waits at Permit",
+        reference("reserve-not-held"),
+        {"RES-12": r"what s\d+-member-1 has reserved .* was given away: .*was bound to"},
+    ),
+    Variant(
+        "double-unreserve",
+        "gives slots back twice when a binding fails, the second time those of another Pod",
+        reference("double-unreserve"),
+        {"RES-12": r"what s\d+-member-1 has reserved .* was given away: .*was bound to"},
+    ),
+    Variant(
+        "partial-gang",
+        "binds members while one of the gang is still missing",
+        reference("partial-gang"),
+        {"GANG-1": r"for [\d.]+ s \d of at least \d members are bound"},
+    ),
+    Variant(
+        "permit-never-ends",
+        "lets members wait at Permit for as long as Kubernetes allows, whatever the gang's timeout",
+        reference("permit-never-ends"),
+        {"GANG-2": "given up after its timeout of .*\nseen: .*wait at Permit"},
+    ),
+    Variant(
+        "gang-blocks-queue",
+        "refuses other Pods while a gang waits or was refused",
+        reference("gang-blocks-queue"),
+        {"GANG-7": NOT_BOUND.format("a gang is to be placed first")},
+    ),
+    Variant(
+        "false-group-status",
+        "reports members that are reserved as bound, and bound ones as ready",
+        reference("false-group-status"),
+        {"OBS-7": r"not reported as started .*\nseen: .*Ready are none"},
+    ),
+    Variant(
+        "false-scheduled-event",
+        "announces success before the binding",
+        reference("false-scheduled-event"),
+        {"OBS-6": "no event Scheduled about", "RES-4": "no event Scheduled about"},
+    ),
+    Variant(
+        "contradictory-condition",
+        "writes on a bound Pod that it could not be scheduled",
+        reference("contradictory-condition"),
+        {"OBS-9": "was bound to .*, and from .* on its condition says PodScheduled=False"},
+    ),
+    Variant(
+        "crash-on-annotation",
+        "ends on a malformed annotation",
+        reference("crash-on-annotation"),
+        {"ROB-1": r"expected: Pod s\d+-empty-in-slots-1 .*\nseen: .*ended with code 2\n +panic: annotation "},
+        {"INV-3": "the same end, judged as an invariant"},
+    ),
+    Variant(
+        "crash-on-node",
+        "ends on a node without labels or capacity",
+        reference("crash-on-node"),
+        {"ROB-2": r"ended with code 2\n +panic: node s\d+-"},
+        {"INV-3": "the same end, judged as an invariant"},
+    ),
+    Variant(
+        "silent-forbidden",
+        "waits in silence for a binding that is forbidden",
+        reference("silent-forbidden"),
+        {"ROB-3": r"says that the right to bind Pods is missing: .*\nseen: .*none of its \d+ lines"},
+    ),
+    # The small scheduler with a fault.
+    Variant(
+        "preference-wins",
+        "lets a preferred node affinity outweigh the required one",
+        toy("preference-wins"),
+        {"HARD-2": NOT_ELIGIBLE.format(AFFINITY)},
+        {"INV-1": AT_BINDING},
+    ),
+    Variant(
+        "count-first-container",
+        "counts the GPUs of the first container alone",
+        toy("count-first-container"),
+        {"HARD-10": NOT_ELIGIBLE.format("request 5 nvidia.com/gpu, it has 4")},
+        {"CAP-4": AT_BINDING},
+    ),
+    Variant(
+        "ignore-allocatable",
+        "places by capacity in place of allocatable",
+        toy("ignore-allocatable"),
+        {
+            "CAP-5": NOT_ELIGIBLE.format("request 5 nvidia.com/gpu, it has 2"),
+            "WAKE-11": NOT_ELIGIBLE.format("request 8 nvidia.com/gpu, it has 0"),
+        },
+        {"CAP-4": AT_BINDING},
+    ),
+    Variant(
+        "no-wake-taint",
+        "does not try waiting Pods again when a taint is removed",
+        toy("no-wake-taint"),
+        {"WAKE-2": NOT_BOUND.format("taint")},
+        {"WAKE-5": "a node is tainted until it is Ready"},
+    ),
+    Variant(
+        "no-wake-allocatable",
+        "does not try waiting Pods again when allocatable grows",
+        toy("no-wake-allocatable"),
+        {"WAKE-3": NOT_BOUND.format("Insufficient")},
+    ),
+    Variant(
+        "no-wake-pod",
+        "does not try waiting Pods again when a Pod ends",
+        toy("no-wake-pod"),
+        {"WAKE-4": NOT_BOUND.format("Insufficient")},
+    ),
+    Variant(
+        "ignore-gates",
+        "tries Pods whose scheduling gates still stand",
+        toy("ignore-gates"),
+        {"WAKE-7": "expected: no binding request for Pod"},
+    ),
+    Variant(
+        "leak-on-lost-answer",
+        "keeps what a Pod had reserved when the answer to its binding was lost, beside the bound Pod",
+        toy("leak-on-lost-answer"),
+        {"RES-6": NOT_BOUND.format("Insufficient")},
+    ),
+    Variant(
+        "double-count",
+        "counts a Pod that a rival has bound on the node that it had chosen itself, too",
+        toy("double-count"),
+        {"RES-7": NOT_BOUND.format("Insufficient")},
+    ),
+    Variant(
+        "no-assume",
+        "counts a Pod only once its binding was seen",
+        toy("no-assume"),
+        {"RES-8": r"expected: Pod .* unscheduled, reason Unschedulable, naming gpu\nseen: .*it was bound to"},
+        {"CAP-4": "what it gave away is bound in the end", "CAP-6": "Pods that come at once get the same space"},
+    ),
+    Variant(
+        "leak-on-node-delete",
+        "keeps what was reserved on a node that was deleted",
+        toy("leak-on-node-delete"),
+        {"RES-9": NOT_BOUND.format("Insufficient")},
+    ),
+    Variant(
+        "bind-deleted",
+        "binds Pods that are being deleted",
+        toy("bind-deleted"),
+        {"RES-14": r"no binding request for Pod .* after .*\nseen: +1"},
+    ),
+    Variant(
+        "doomed-first",
+        "waits for the oldest Pod's backoff before it tries any other",
+        toy("doomed-first"),
+        {"RES-5": NOT_BOUND.format("nothing says it was tried")},
+    ),
+    Variant(
+        "silent-reject",
+        "does not say why it refuses a Pod",
+        toy("silent-reject"),
+        {"OBS-6": "expected: Pod .* unscheduled, .*\nseen: .*nothing says it was tried"},
+        {"HARD-1": UNTOLD, "CAP-6": UNTOLD, "WAKE-5": UNTOLD},
+        run=("OBS-6", "ISO-1"),
+    ),
+    Variant(
+        "ready-at-once",
+        "says that it is ready before it has read the nodes",
+        toy("ready-at-once"),
+        {"OBS-8": "not ready while the right to read nodes is missing\nseen: .*its readiness probe succeeded"},
+    ),
+    Variant(
+        "gauge-leak",
+        "counts a gated Pod that is gone for ever",
+        toy("gauge-leak"),
+        {"OBS-1": r'scheduler_pending_pods{queue="gated"} is 1'},
+    ),
+    Variant(
+        "wrong-result-label",
+        "counts Pods that fit nowhere as errors",
+        toy("wrong-result-label"),
+        {"OBS-2": "result unschedulable counted"},
+    ),
+    Variant(
+        "renamed-metric",
+        "exposes its attempts under another name",
+        toy("renamed-metric"),
+        {"OBS-4": "scheduler_schedule_attempts_total: not exposed"},
+        {"HARD-1": "its attempts cannot be counted"},
+    ),
+    Variant(
+        "last-attempt-latency",
+        "measures latency from the last failed attempt, not from the creation",
+        toy("last-attempt-latency", family="kube-scheduler"),
+        {"OBS-5": r"the candidate's mean latency of s\d+-pod-9 is"},
+    ),
+    Variant(
+        "crash",
+        "ends when a waiting Pod is deleted",
+        toy("crash"),
+        {"INV-3": "process scheduler ended: exit code 1"},
+        run=("HARD-1",),
+    ),
+)
