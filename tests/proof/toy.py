@@ -230,8 +230,6 @@ class Scheduler:
             gone = new is None or finished(new)
             if new is None:
                 self._pods.pop(uid, None)
-                if broken("crash") and uid in self._waiting:
-                    os._exit(1)
             else:
                 self._pods[uid] = new
             node = pod["spec"].get("nodeName")
@@ -240,7 +238,7 @@ class Scheduler:
                 if gone and not broken("no-wake-pod"):
                     self._room_was_made()
             elif leaving(pod):
-                self._waiting.pop(uid, None)
+                self._waits_no_more(uid)
             elif uid in self._waiting:
                 self._waiting[uid].pod = pod
             elif uid not in self._assumed and pod["spec"]["schedulerName"] in self._names:
@@ -249,11 +247,17 @@ class Scheduler:
 
     def _settled(self, uid: str, node: str | None) -> None:
         """Forget what was decided about a Pod: it is bound, or over."""
-        if (left := self._waiting.pop(uid, None)) and left.queue == "gated" and broken("gauge-leak"):
-            self._leaked_gauge += 1
+        self._waits_no_more(uid)
         assumed = self._assumed.pop(uid, None)
         if assumed and node not in (None, assumed[0]) and broken("double-count"):
             self._assumed[f"{uid}, as decided"] = assumed
+
+    def _waits_no_more(self, uid: str) -> None:
+        left = self._waiting.pop(uid, None)
+        if left and left.queue == "gated" and broken("gauge-leak"):
+            self._leaked_gauge += 1
+        if left and broken("crash"):
+            os._exit(1)
 
     def _room_was_made(self) -> None:
         self._wake(lambda waiting: "allocatable" in waiting.refused_by)

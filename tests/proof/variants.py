@@ -388,7 +388,7 @@ VARIANTS = (
         "doomed-first",
         "waits for the oldest Pod's backoff before it tries any other",
         toy("doomed-first"),
-        {"RES-5": NOT_BOUND.format("nothing says it was tried")},
+        {"RES-5": NOT_BOUND.format("(nothing says it was tried|Insufficient)")},
     ),
     Variant(
         "silent-reject",

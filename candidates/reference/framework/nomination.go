@@ -14,7 +14,7 @@ import (
 // or went to PreBind, or soon without. Call it from Unreserve: a nomination that the scheduler does not see yet is not
 // taken back, and the Pod keeps its place on the node though it was given up.
 func AwaitNomination(ctx context.Context, handle Handle, pod *v1.Pod, node string) {
-	const patience, pause = 500 * time.Millisecond, 5 * time.Millisecond
+	const patience, pause = 3 * time.Second, 5 * time.Millisecond
 	if !feature.DefaultFeatureGate.Enabled(features.NominatedNodeNameForExpectation) {
 		return
 	}

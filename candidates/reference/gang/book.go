@@ -13,8 +13,9 @@ import (
 const (
 	// After it was given up a gang rests: these are the limits of kube-scheduler's own backoff of Pods.
 	firstRest, longestRest = time.Second, 10 * time.Second
-	// settling is how long after a reservation was given back a member may be woken by just that.
-	settling = 500 * time.Millisecond
+	// settling is how long after a reservation was given back a member may be woken by just that: the scheduler first
+	// writes to the API server, then says so.
+	settling = 3 * time.Second
 	// patience is how long a gang rests that nothing but its own giving up has woken.
 	patience = 5 * time.Minute
 	// quiet is how long a member of a gang that is still being created is held before it is refused aloud.

@@ -310,11 +310,10 @@ func TestTriesBackOff(t *testing.T) {
 		s.waits(older, 0)
 		s.fails(older, 1)
 		s.leaves(older, 0)
-		s.now = s.now.Add(settling)
-		if s.held(older, 1) == "" {
+		if s.held(older, 1) == "" || !s.news(older) {
 			t.Fatalf("it is tried at once after try %d", i+1)
 		}
-		s.woken(s.after(want*time.Second - settling - time.Millisecond))
+		s.woken(s.after(want*time.Second - time.Millisecond))
 		s.woken(s.after(time.Millisecond), older)
 		if why := s.held(older, 1); why != "" {
 			t.Fatalf("woken, and held: %s", why)

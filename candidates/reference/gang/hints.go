@@ -32,7 +32,7 @@ func (p *plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWith
 	events := []framework.ClusterEventWithHint{
 		on(framework.Pod, framework.Delete, p.afterPodGone),
 		on(framework.Pod, framework.UpdatePodScaleDown, p.afterPodShrunk),
-		on(framework.Pod, framework.Add|framework.Update, p.afterOwnUpdate),
+		on(framework.Pod, framework.Add|framework.Update, p.afterPodChange),
 		on(framework.Node, node, p.afterNodeChange),
 		on(framework.Node, framework.Update|framework.Delete, nobody),
 	}
@@ -110,28 +110,48 @@ func (p *plugin) afterPodShrunk(_ klog.Logger, pod *v1.Pod, _, now any) (framewo
 	return p.queue(pod, nil), nil
 }
 
-// afterOwnUpdate lets a Pod be looked at again that has changed its gang, or lost its scheduling gates.
-func (p *plugin) afterOwnUpdate(_ klog.Logger, pod *v1.Pod, old, now any) (framework.QueueingHint, error) {
+// afterPodChange lets a Pod be looked at again that has changed its gang, or lost its scheduling gates. That another Pod
+// has come, or has other labels, is news where members are placed by what runs beside them.
+func (p *plugin) afterPodChange(_ klog.Logger, pod *v1.Pod, old, now any) (framework.QueueingHint, error) {
 	before, _ := old.(*v1.Pod)
 	after, _ := now.(*v1.Pod)
-	if before == nil || after == nil || after.UID != pod.UID {
-		return framework.QueueSkip, nil
-	}
-	if before.Labels[Label] != after.Labels[Label] || len(before.Spec.SchedulingGates) > len(after.Spec.SchedulingGates) {
+	switch {
+	case after == nil:
+	case after.UID != pod.UID:
+		if looksAround(pod) && (before == nil || !maps.Equal(before.Labels, after.Labels)) {
+			p.queue(pod, nil)
+		}
+	case before != nil && (before.Labels[Label] != after.Labels[Label] ||
+		len(before.Spec.SchedulingGates) > len(after.Spec.SchedulingGates)):
 		return framework.Queue, nil
 	}
 	return framework.QueueSkip, nil
 }
 
+// looksAround says whether other Pods decide where a Pod may run.
+func looksAround(pod *v1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return len(pod.Spec.TopologySpreadConstraints) > 0 ||
+		affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil)
+}
+
+// afterNodeChange wakes members that may run on a node that has become better; for a member that may not, it is news if it
+// is better for another one.
 func (p *plugin) afterNodeChange(_ klog.Logger, pod *v1.Pod, old, now any) (framework.QueueingHint, error) {
+	before, _ := old.(*v1.Node)
 	after, ok := now.(*v1.Node)
-	if !ok || !admits(after, pod) {
+	switch {
+	case !ok:
 		return framework.QueueSkip, nil
+	case better(before, after, pod):
+		return p.queue(pod, nil), nil
 	}
-	if before, ok := old.(*v1.Node); ok && admits(before, pod) && !grew(before, after) && maps.Equal(before.Labels, after.Labels) {
-		return framework.QueueSkip, nil
+	if k, ok := keyOf(pod); ok && slices.ContainsFunc(p.members.of(k), func(other *v1.Pod) bool {
+		return memberOf(other).waits() && better(before, after, other)
+	}) {
+		p.queue(pod, nil)
 	}
-	return p.queue(pod, nil), nil
+	return framework.QueueSkip, nil
 }
 
 // queue wakes a member if its gang was given up, and did not cause the event itself by what `left`.
@@ -171,6 +191,12 @@ func mayTolerate(taint v1.Taint) func(v1.Toleration) bool {
 		return (toleration.Key == "" || toleration.Key == taint.Key) &&
 			(toleration.Effect == "" || toleration.Effect == taint.Effect)
 	}
+}
+
+// better says whether a node may have become better for a Pod.
+func better(before, after *v1.Node, pod *v1.Pod) bool {
+	return admits(after, pod) &&
+		(before == nil || !admits(before, pod) || grew(before, after) || !maps.Equal(before.Labels, after.Labels))
 }
 
 // grew says whether a node has more of anything.
