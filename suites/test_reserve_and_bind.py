@@ -109,6 +109,7 @@ def test_the_space_of_a_slow_bind_is_not_given_away(
         slow.create()
         held.met()
         beside = workload.pod(gpus=4).create()
+        expect(beside).tried()
         expect(beside).bound_to(node)
         others = [pod.create() for pod in workload.pods(3, gpus=1)]
         expect(*others).waiting_for("gpu")

@@ -6,6 +6,7 @@ from pathlib import Path
 from reports.record import Verdict
 from tests.proof.proof import Caught, Proof
 from tests.proof.runs import ROOT
+from tests.proof.wording import held
 
 PAGE = ROOT / "docs" / "proof.md"
 
@@ -22,7 +23,7 @@ LEGEND = """\
 Columns are families, numbers the requirements that were run. **Bold**: it must catch this variant, and did. In
 brackets: it failed too, as listed. Plain: it passed. Struck through: it must catch this variant and did not, or it
 failed and nobody listed that. Each variant is run with the requirements that must catch it and a few others, always the
-same.
+same; `make prove VARIANTS=polls` does so with one.
 """
 
 
@@ -46,9 +47,8 @@ def write(proof: Proof, file: Path = PAGE) -> None:
 def _whole(proof: Proof) -> Iterator[str]:
     yield from ("| run | what it must show | shown |", "|---|---|---|")
     for each in filter(None, (proof.reference, *proof.healthy)):
-        holds = sum(verdict is Verdict.PASS for verdict in each.requirements.values())
         unclaimed = sum(verdict is Verdict.NOT_SUPPORTED for verdict in each.requirements.values())
-        shown = f"{each.verdict}: {holds} requirements hold" + (f", {unclaimed} are not claimed" if unclaimed else "")
+        shown = f"{each.verdict}: {held(each)}" + (f", {unclaimed} are not claimed" if unclaimed else "")
         yield f"| {each.name} | a healthy scheduler passes | {shown} |"
     if off := proof.faults_off:
         inconclusive = sum(each.verdict is Verdict.INCONCLUSIVE for each in off.scenarios)
@@ -62,11 +62,11 @@ def _table(proof: Proof) -> Iterator[str]:
     families = list(dict.fromkeys(_family(name) for each in proof.variants for name in each.requirements))
     order = ["HARD", "CAP", "WAKE", "RES", "GANG", "DEP", "CONF", "ISO", "ROLL", "OBS", "ROB"]
     families.sort(key=lambda family: order.index(family) if family in order else len(order) + (family == "INV"))
-    yield f"| variant | {' | '.join(families)} |"
-    yield f"|---|{'---|' * len(families)}"
+    yield f"| variant | of | {' | '.join(families)} |"
+    yield f"|---|---|{'---|' * len(families)}"
     for variant in proof.variants:
         cells = [" ".join(_cells(variant, family)) for family in families]
-        yield f"| [{variant.name}](#{variant.name}) | {' | '.join(cells)} |"
+        yield f"| [{variant.name}](#{variant.name}) | {variant.scheduler} | {' | '.join(cells)} |"
 
 
 def _cells(variant: Caught, family: str) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _cells(variant: Caught, family: str) -> Iterator[str]:
 
 
 def _said(variant: Caught) -> Iterator[str]:
-    yield from (f"### {variant.name}", "", f"A scheduler that {variant.wrong}.", "")
+    yield from (f"### {variant.name}", "", f"A scheduler ({variant.scheduler}) that {variant.wrong}.", "")
     for name in [*variant.expected, *variant.collateral, *variant.unlisted]:
         reason = variant.collateral.get(name)
         kind = "" if name in variant.expected else f", collateral: {reason}" if reason else ", not listed"

@@ -69,6 +69,8 @@ class FaultsOff(Part):
 class Caught(Part):
     """A variant."""
 
+    scheduler: Text
+    """Name of the scheduler that was made wrong."""
     wrong: Text
     """What it does."""
     expected: list[str]
@@ -192,7 +194,8 @@ def caught(ended: Ended, variant: Variant) -> Caught:
     problems = [f"{row.id} {_is(row.verdict)}, which is not listed as collateral\n{_said(row)}" for row in unlisted]
     return Caught(
         name=variant.name, seconds=ended.seconds, problems=[neutral(each) for each in broke or missed + problems],
-        wrong=variant.wrong, expected=list(variant.caught_by),
+        scheduler=variant.descriptor["identity"]["name"].removesuffix(f"-{variant.name}"), wrong=variant.wrong,
+        expected=list(variant.caught_by),
         failed=[name for name, row in wrong.items() if row.verdict is Verdict.FAIL], caught=not missed and not broke,
         collateral={row.id: variant.collateral[row.id] for row in others if row not in unlisted},
         unlisted=[row.id for row in unlisted],

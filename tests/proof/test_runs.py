@@ -29,7 +29,7 @@ LONG = 60.0
 
 def case(folder: Path, name: str, **does: Any) -> Case:
     """One whose candidate makes the fake behave so."""
-    return Case(name, {"log": str(folder / "log"), **does})
+    return Case(name, {"identity": {"name": "fake"}, "log": str(folder / "log"), **does})
 
 
 def ran(folder: Path, cases: list[Case], parallel: int = 2) -> dict[str, Ended]:

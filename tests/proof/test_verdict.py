@@ -15,7 +15,11 @@ from tests.proof.variants import Variant
 
 WHEN = datetime(2026, 11, 30, 6, 0, tzinfo=UTC)
 VARIANT = Variant(
-    "leaks", "keeps what it had reserved", {}, {"RES-4": "GPUs are held", "INV-4": "is 1"}, {"HARD-1": "it is full"}
+    "leaks",
+    "keeps what it had reserved",
+    {"identity": {"name": "toy-leaks"}},
+    {"RES-4": "GPUs are held", "INV-4": "is 1"},
+    {"HARD-1": "it is full"},
 )
 CAUGHT = {"RES-4": "fail: 8 GPUs are held", "INV-4": "fail: the gauge is 1", "CAP-6": "pass"}
 
@@ -127,6 +131,9 @@ def test_a_healthy_scheduler_must_hold_all_that_it_claims() -> None:
     part = proof.healthy(ended({"RES-4": "pass"}, "toy"))
     assert (part.verdict, part.problems) == (RunVerdict.SUCCESS, [])
     assert wording.outcome(part) == "✓ 1 requirements hold"
+    part = proof.healthy(ended({"RES-4": "pass", "OBS-9": "waived: known"}, "toy"))
+    assert not part.problems
+    assert wording.outcome(part) == "✓ 1 requirements hold, 1 covered by a deviation"
     part = proof.healthy(ended({"RES-4": "pass", "CAP-6": "inconclusive: no witness"}, "toy"))
     assert part.problems == ["CAP-6 is inconclusive\nno witness"]
     extended = Requirement(
@@ -224,9 +231,9 @@ def test_a_proof_is_read_as_it_was_written(tmp_path: Any) -> None:
 def test_the_matrix_marks_what_caught_what_fell_with_it_and_what_held() -> None:
     page = matrix.page(proved({**CAUGHT, "HARD-1": "fail: no room", "CAP-5": "pass", "CAP-10": "pass"}))
     assert "**Proved** on Kubernetes v1.37.2, 2026-11-30, suite version" in page
-    assert "| variant | HARD | CAP | RES | INV |\n|---|---|---|---|---|\n" in page
-    assert "| [leaks](#leaks) | (1) | 5 6 10 | **4** | **4** |" in page
-    assert "### leaks\n\nA scheduler that keeps what it had reserved.\n\nRES-4\n\n    8 GPUs are held\n" in page
+    assert "| variant | of | HARD | CAP | RES | INV |\n|---|---|---|---|---|---|\n" in page
+    assert "| [leaks](#leaks) | toy | (1) | 5 6 10 | **4** | **4** |" in page
+    assert "### leaks\n\nA scheduler (toy) that keeps what it had reserved.\n\nRES-4\n\n    8 GPUs are held\n" in page
     assert "HARD-1, collateral: it is full\n" in page
     assert "| toy | a healthy scheduler passes | success: 1 requirements hold |" in page
 

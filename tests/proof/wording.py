@@ -1,9 +1,10 @@
 """How a proof is told in a terminal."""
 
+from collections import Counter
 from collections.abc import Iterator
 
+from reports.record import Verdict
 from tests.proof.proof import Caught, FaultsOff, Healthy, Part, Proof, ProofVerdict
-from tests.proof.variants import VARIANTS
 
 STYLES = {
     ProofVerdict.PROVED: "bold green",
@@ -24,15 +25,17 @@ def outcome(part: Part) -> str:
         case FaultsOff():
             return f"✓ {_of(part)} inconclusive without their faults"
         case Healthy():
-            return f"✓ {sum(verdict == 'pass' for verdict in part.requirements.values())} requirements hold"
+            return f"✓ {held(part)}"
     raise TypeError(part)
 
 
 def headline(proof: Proof) -> str:
     """Return a proof in one sentence, without its verdict."""
     variants, whole = proof.variants, [each for each in (proof.reference, *proof.healthy) if each]
-    caught = sum(each.caught for each in variants)
-    parts = [f"{caught} of {len(variants)} variants caught by their requirement"]
+    parts = []
+    if variants:
+        caught = sum(each.caught for each in variants)
+        parts.append(f"{caught} of {len(variants)} variants caught by their requirement")
     if unlisted := sum(bool(each.unlisted) for each in variants):
         parts.append(f"{unlisted} with failures that nobody listed")
     if whole:
@@ -41,7 +44,7 @@ def headline(proof: Proof) -> str:
         parts.append(f"{_of(proof.faults_off)} inconclusive without their faults")
     if proof.waiting:
         parts.append(f"{len(proof.waiting)} runs missing")
-    only = "" if proof.selection == "full" else f" (only {len(variants)} of {len(VARIANTS)} variants)"
+    only = "" if proof.selection == "full" else " (only a part of it was asked for)"
     return f"{'; '.join(parts)} on Kubernetes {proof.kubernetes}{only}"
 
 
@@ -56,6 +59,13 @@ def summary(proof: Proof) -> Iterator[str]:
         yield f"not run: {', '.join(proof.waiting)}"
 
 
+def held(part: Healthy) -> str:
+    """Return how many requirements a healthy scheduler holds; one that it does not claim is not counted."""
+    counts = Counter(part.requirements.values())
+    covered = f", {counts[Verdict.WAIVED]} covered by a deviation" if counts[Verdict.WAIVED] else ""
+    return f"{counts[Verdict.PASS]} requirements hold{covered}"
+
+
 def _of(part: FaultsOff) -> str:
-    inconclusive = sum(each.verdict == "inconclusive" for each in part.scenarios)
+    inconclusive = sum(each.verdict is Verdict.INCONCLUSIVE for each in part.scenarios)
     return f"{inconclusive} of {len(part.scenarios)} scenarios"

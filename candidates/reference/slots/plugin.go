@@ -50,7 +50,7 @@ func (*plugin) Name() string { return Name }
 type cycle struct {
 	asked int
 	rooms map[string]room // by node, all of one moment; never changed
-	// What preemption and nominated Pods would change: slots taken, by node, and who was thought away.
+	// What preemption and nominated Pods would change: slots taken, by node, and who was thought away, with or without slots.
 	taken   map[string]int
 	removed map[key]bool
 	// preBound says that PreBind was reached, so that the scheduler has nominated the node.
@@ -119,8 +119,12 @@ func (p *plugin) AddPod(
 		return nil
 	}
 	at := key{pod.UID, node}
-	if cycle.removed[at] || !p.slots.view.holds(node, pod.UID) {
-		delete(cycle.removed, at)
+	counts, removed := cycle.removed[at]
+	if !removed {
+		counts = !p.slots.view.holds(node, pod.UID) // else it is counted already
+	}
+	delete(cycle.removed, at)
+	if counts {
 		cycle.taken[node] += slots
 	}
 	return nil
@@ -132,8 +136,12 @@ func (p *plugin) RemovePod(
 ) *framework.Status {
 	cycle, node, pod := cycleOf(state), info.Node().Name, removed.GetPod()
 	slots, err := network.Asked(pod)
-	if cycle != nil && err == nil && p.slots.view.holds(node, pod.UID) {
-		cycle.removed[key{pod.UID, node}] = true
+	if cycle == nil || err != nil {
+		return nil
+	}
+	holds := p.slots.view.holds(node, pod.UID)
+	cycle.removed[key{pod.UID, node}] = holds
+	if holds {
 		cycle.taken[node] -= slots
 	}
 	return nil
