@@ -216,7 +216,9 @@ class Scheduler:
     def _helps(self, waiting: Waiting, old: Json | None, new: Json) -> bool:
         """Whether a node passes a check now that refused this Pod before."""
         if old is None:
-            return not waiting.refused_by or any(not self._check(each, waiting, new) for each in waiting.refused_by)
+            return not broken("no-wake-new-node") and (
+                not waiting.refused_by or any(not self._check(each, waiting, new) for each in waiting.refused_by)
+            )
         return any(
             self._check(each, waiting, old) and not self._check(each, waiting, new)
             for each in waiting.refused_by

@@ -174,10 +174,10 @@ VARIANTS = (
     ),
     Variant(
         "no-wake-node",
-        "does not try waiting Pods again when a node is added",
+        "does not try Pods that wait for the network again when a node is added",
         reference("no-wake-node"),
-        {"HARD-5": NOT_BOUND.format("network"), "WAKE-5": NOT_BOUND.format("Insufficient")},
-        {"HARD-1": PROVOKED, "HARD-11": PROVOKED, "ISO-1": "so is its fence closed"},
+        {"HARD-5": NOT_BOUND.format("network")},
+        {"WAKE-5": "GPUs wake its Pod, which may come before the capacity", "HARD-1": PROVOKED, "HARD-11": PROVOKED},
     ),
     Variant(
         "no-wake-capacity",
@@ -327,6 +327,13 @@ VARIANTS = (
             "WAKE-11": NOT_ELIGIBLE.format("request 8 nvidia.com/gpu, it has 0"),
         },
         {"CAP-4": AT_BINDING},
+    ),
+    Variant(
+        "no-wake-new-node",
+        "does not try waiting Pods again when a node is added",
+        toy("no-wake-new-node"),
+        {"WAKE-5": NOT_BOUND.format("Insufficient")},
+        {"HARD-1": PROVOKED, "ISO-1": "its fence is closed by a node that is added"},
     ),
     Variant(
         "no-wake-taint",
