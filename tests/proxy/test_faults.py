@@ -7,15 +7,15 @@ from typing import Any, cast
 import pytest
 
 from clusters.kube import Json, Kube
+from fixtures.arrange.workloads import Pod
 from fixtures.bounds import Bounds
 from fixtures.faults.base import Fault
 from fixtures.faults.connection import ConnectionFaults
-from fixtures.history import History
+from fixtures.observe.history import History
+from fixtures.observe.timeline import NotYet, Timeline
 from fixtures.proxy.client import Proxy
 from fixtures.scenario import Scenario, broken, told
-from fixtures.timeline import NotYet, Timeline
 from fixtures.verdicts import Inconclusive, SuiteError
-from fixtures.workloads import Pod
 from tests.proxy.conftest import Bench
 from tests.proxy.test_process import Somewhere
 from tests.proxy.wire import Client, answer, ask, bind, chunked, watch
