@@ -85,7 +85,7 @@ class Deployed(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Bring everything up and wait until it is ready; nothing where that was done already.
+        """Bring up what does not run and wait until it is ready.
 
         Raises:
             DeployError: something required did not come up; nothing is left running.
@@ -101,6 +101,14 @@ class Deployed(ABC):
         Raises:
             DeployError: something does not go.
         """
+
+    def signal(self, process: str, number: int) -> None:
+        """Send a signal to a process, and see SIGKILL and SIGSTOP take effect; `start` starts again what was killed.
+
+        Raises:
+            NotImplementedError: the candidate runs elsewhere.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def _get(self, endpoint: Endpoint) -> tuple[int, bytes]:

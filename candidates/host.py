@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import yaml
 
 from candidates import document, placeholders
@@ -31,6 +32,8 @@ ATTEMPTS = 5
 SETTLE = 0.5
 # Seconds for a port to become free.
 PORT_RELEASE = 5.0
+# Seconds for SIGSTOP to reach every thread.
+STOPS = 5.0
 # Seconds for `--version`.
 VERSION_TIMEOUT = 15.0
 
@@ -89,12 +92,12 @@ class HostDeployed(Deployed):
     @property
     def username(self) -> str:
         """API username of the process that binds Pods."""
-        return self.identities[self._binder].username
+        return self.identities[self.binder].username
 
     @functools.cached_property
     def reported_version(self) -> str | None:
         """First line that the binding process's program prints for `versionArgs`; None where it declares none."""
-        section = self._sections[self._binder]
+        section = self._sections[self.binder]
         if not section.version_args:
             return None
         command = [str(self._programs[section.name]), *self._expanded(section, section.command[1:])]
@@ -120,7 +123,7 @@ class HostDeployed(Deployed):
     @property
     def probed(self) -> bool:
         """Whether the process that binds Pods has a readiness probe."""
-        return self._sections[self._binder].readiness is not None
+        return self._sections[self.binder].readiness is not None
 
     def logs(self) -> dict[str, str]:
         """Return what each process has written so far, by its name."""
@@ -136,24 +139,23 @@ class HostDeployed(Deployed):
         return self._ask(endpoint, _token(who) if who else None)[0]
 
     def start(self) -> None:
-        """Start every process in order and wait until each is ready; nothing where they were started already.
+        """Start every process that does not run, in order, and wait until each is ready.
 
         Raises:
-            DeployError: a required process did not come up; those before it are stopped again.
+            DeployError: a required process did not come up; all others are stopped.
         """
-        if self.processes:
-            return
+        missing = [section for name, section in self._sections.items() if name not in self.processes]
         self.absent = {}
         for _ in range(ATTEMPTS):
             try:
                 if not self.ports:
                     self._choose_ports()
                     self._set_up()
-                for section in self._sections.values():
+                for section in missing:
                     self._start(section)
             except PortTaken as taken:
                 self._end()
-                self.ports, lost = {}, taken
+                self.ports, lost, missing = {}, taken, list(self._sections.values())
             except BaseException:
                 self._end()
                 raise
@@ -180,6 +182,23 @@ class HostDeployed(Deployed):
                         raise DeployError(f"{name} has ended, but its port {self.ports[port]} ({port}) is still taken")
                     time.sleep(POLL)
         return codes
+
+    def signal(self, process: str, number: int) -> None:
+        """Send a signal to a process, and see SIGKILL and SIGSTOP take effect; `start` starts again what was killed."""
+        running = self.processes[process]
+        running.signal(number)
+        if number == signal.SIGSTOP:
+            stopped = psutil.STATUS_STOPPED
+            running.wait_until(lambda: psutil.Process(running.pid).status() == stopped, STOPS, "stopped")
+        if number == signal.SIGKILL:
+            running.stop(0)
+            del self.processes[process]
+            self._web = {}
+
+    @property
+    def binder(self) -> str:
+        """Name of the process that binds Pods."""
+        return self.descriptor.deployment.binder or next(iter(self._sections))
 
     def _end(self) -> dict[str, int]:
         running, self.processes, self._web = self.processes, {}, {}
@@ -271,11 +290,6 @@ class HostDeployed(Deployed):
                 raise Unreachable(f"{owner} does not listen on its port {port}")
             self._web[key] = Loopback(endpoint.scheme, self.ports[port])
         return self._web[key].get(endpoint.path, token)
-
-    @property
-    def _binder(self) -> str:
-        """Name of the process that binds Pods."""
-        return self.descriptor.deployment.binder or next(iter(self._sections))
 
     def _log(self, process: str) -> Path:
         return self._logs / f"{process}.log"

@@ -446,12 +446,16 @@ class _Layout:
             for entry in entries:
                 if entry.get("event") == "started":
                     spans.append((entry["t"], "alive", str(entry.get("detail", "")), ""))
-                elif entry.get("event") == "exited":
-                    spans.append((entry["t"], "ended", f"exited, {entry.get('detail', '')}", ""))
+                elif entry.get("event") in ("exited", "killed"):
+                    spans.append((entry["t"], "ended", f"{entry['event']}, {entry.get('detail', '')}", ""))
+                elif entry.get("event") == "frozen":
+                    spans.append((entry["t"], "ended", "frozen", ""))
+                elif entry.get("event") == "thawed":
+                    spans.append((entry["t"], "alive", "", ""))
             marks = [
                 Mark(
                     self.x(entry["t"]),
-                    "signalled" if entry.get("event") == "signalled" else "changed",
+                    "signalled" if entry.get("event") in ("signalled", "killed", "frozen", "thawed") else "changed",
                     _say(f"{entry['t']:.2f} s {entry.get('event')} {entry.get('detail', '')}"),
                 )
                 for entry in entries

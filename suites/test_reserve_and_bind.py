@@ -261,3 +261,30 @@ def test_a_pod_deleted_during_its_bind_gives_its_space_back(
             fences.backoff()
         expect.node(node).fully_usable()
     expect(leaving).never_bound()
+
+
+@requirement("RES-11")
+@pytest.mark.parametrize("then", ["let", "drop"], ids=["delivered", "dropped"])
+def test_a_scheduler_killed_before_the_bind_holds_nothing(
+    pool: Pool,
+    workload: Workload,
+    faults: Faults,
+    connection: ConnectionFaults,
+    expect: Expect,
+    then: Literal["let", "drop"],
+) -> None:
+    """Killed between reservation and bind, and started again: the Pod is bound once, and nothing else is held."""
+    node = pool.add_gpu_node(gpus=8)
+    pod = workload.pod(gpus=4)
+
+    with connection.binding(pod).held(then=then, first=1) as held:
+        pod.create()
+        held.met()
+        with faults.process.killed():
+            pass
+
+    expect(pod).bound_to(node)
+    beside = workload.pod(gpus=4).create()
+    expect(beside).bound_to(node)
+    expect(workload.pod(gpus=1).create()).unscheduled("gpu")
+    expect(pod).bindings(exactly=1)
