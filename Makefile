@@ -14,10 +14,12 @@ VARIANTS   ?=
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -v -p fixtures.plugin -p reports.plugin
+RUN = --candidate $(CANDIDATE) --provider $(PROVIDER) --kubernetes $(KUBERNETES) --select '$(SELECT)' --results $(RESULTS) \
+	--iterations $(ITERATIONS) $(if $(NODE_IMAGE),--node-image $(NODE_IMAGE))
 GIVEN  := $(foreach name,CANDIDATE PROVIDER KUBERNETES NODE_IMAGE SUITES SELECT RESULTS ITERATIONS,\
 	$(if $(filter command environment,$(firstword $(origin $(name)))),$(name)='$($(name))'))
 
-.PHONY: help setup conformance kind-image nightly test prove check bench doctor docs lock clean
+.PHONY: help setup conformance signoff kind-image nightly test prove check bench doctor docs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -36,9 +38,10 @@ setup: .venv/installed ## Install the Python dependencies into .venv and build t
 	$(PYTHON) -m clusters build --kubernetes $(KUBERNETES)
 
 conformance: .venv/installed $(if $(filter kind,$(PROVIDER)),.venv/kind) ## Judge CANDIDATE and write the sign-off report
-	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) --candidate $(CANDIDATE) \
-		--provider $(PROVIDER) --kubernetes $(KUBERNETES) --select '$(SELECT)' --results $(RESULTS) --iterations $(ITERATIONS) \
-		$(if $(NODE_IMAGE),--node-image $(NODE_IMAGE))
+	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) $(RUN)
+
+signoff: .venv/installed $(if $(filter kind,$(PROVIDER)),.venv/kind) ## Judge CANDIDATE whole; write the sign-off bundle, or what stands in its way
+	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) $(RUN) --signoff
 
 kind-image: .venv/installed ## Make a node image for PROVIDER=kind where no registry is reachable
 	$(PYTHON) -m clusters kind-image --kubernetes $(KUBERNETES)

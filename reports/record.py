@@ -382,10 +382,33 @@ class Record(Model):
             raise ValueError(f"the run says {self.verdict}, its requirements say {judged}")
         return self
 
-    @property
-    def signable(self) -> bool:
-        """Whether this run may be signed off."""
-        return self.verdict is RunVerdict.SUCCESS and self.selection == "full"
+    def obstacles(self) -> list[str]:
+        """Return what keeps this run from being signed off, one sentence each; `blockers` are behind its verdict."""
+        found = self.obstacles_at_begin()
+        if self.verdict is RunVerdict.INTERRUPTED:
+            found.append("The run was interrupted: it shows what had been recorded by then.")
+        elif self.verdict is not RunVerdict.SUCCESS:
+            found.append(f"The verdict is {self.verdict}.")
+        if not self.candidate.digest:
+            found.append("The digest of the candidate is not known: nobody could tell what was tested.")
+        return found
+
+    def obstacles_at_begin(self) -> list[str]:
+        """Return those of the obstacles that stand before the first scenario has run."""
+        found = []
+        if self.selection == "filtered":
+            found.append(f"Only a selection was run: {self.select or 'see the command'}.")
+        if not self.suite.commit:
+            found.append("The suite was not run from a git checkout: nobody could tell which scenarios these were.")
+        if self.suite.dirty:
+            found.append("The checkout of the suite had changes that no commit holds: commit or remove them.")
+        found += [
+            f"The deviation {each.id} of {each.owner or 'nobody'} "
+            + (f"expired on {each.expires}." if each.state is DeviationState.EXPIRED else "names no requirement.")
+            for each in self.deviations
+            if each.state in (DeviationState.EXPIRED, DeviationState.UNMATCHED)
+        ]
+        return found
 
     def claimed(self, requirement: Requirement) -> bool:
         """Whether the rule applies: a core rule always does, an extended one if it is claimed and can be run here."""

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from reports import allure, junit, signoff
+from reports import allure, attestation, junit, signoff
 from reports.record import Record, read, write_private
 
 SUMS: Final = "SHA256SUMS"
@@ -20,6 +20,7 @@ def render(directory: Path) -> Record:
     junit.write(directory, record)
     allure.write(directory, record)
     signoff.write(directory, record)
+    attestation.write(directory, record)
     write_sums(directory)
     return record
 

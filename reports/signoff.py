@@ -16,7 +16,6 @@ from reports.record import (
     DeviationState,
     Record,
     Requirement,
-    RunVerdict,
     Scenario,
     Verdict,
     write_private,
@@ -109,7 +108,7 @@ def page(record: Record, load: Callable[[str], Iterator[picture.Json]]) -> str:
     return environment.get_template(PAGE).render(
         record=record,
         headline=wording.headline(record),
-        not_signable=_not_signable(record),
+        obstacles=record.obstacles(),
         sections=sections,
         families=_families(sections),
         blockers=[by_id[row.id] for row in record.blockers()],
@@ -175,17 +174,6 @@ def _picture(
         # A history is evidence that a crash may have left half written: its picture must not cost the whole page.
         return None, Markup(), f"no picture: {scenario.history}: {type(problem).__name__}: {problem}"
     return drawn, Markup(environment.get_template("picture.svg").render(p=drawn)), ""  # noqa: S704 - autoescaped
-
-
-def _not_signable(record: Record) -> list[str]:
-    reasons = []
-    if record.verdict is RunVerdict.INTERRUPTED:
-        reasons.append("The run was interrupted: what follows is what had been recorded by then.")
-    elif record.verdict is not RunVerdict.SUCCESS:
-        reasons.append(f"The verdict is {record.verdict}.")
-    if record.selection == "filtered":
-        reasons.append(f"Only a selection was run: {record.select or 'see the command'}.")
-    return reasons
 
 
 def _tally(record: Record) -> list[tuple[str, list[tuple[Verdict, int]]]]:

@@ -188,12 +188,35 @@ def test_exit_codes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "selection", "signable"),
-    [("success", "full", True), ("success", "filtered", False), ("interrupted", "full", False)],
+    ("changes", "said"),
+    [
+        ({}, []),
+        ({"selection": "filtered", "select": "RES-4"}, ["Only a selection was run: RES-4."]),
+        ({"verdict": "interrupted"}, ["The run was interrupted: it shows what had been recorded by then."]),
+        ({"requirements": [row(Verdict.FAIL)], "verdict": "failure"}, ["The verdict is failure."]),
+        ({"candidate": {}}, ["The digest of the candidate is not known: nobody could tell what was tested."]),
+        (
+            {"suite": {"commit": "0" * 40, "dirty": True}},
+            ["The checkout of the suite had changes that no commit holds: commit or remove them."],
+        ),
+        (
+            {"suite": {}},
+            ["The suite was not run from a git checkout: nobody could tell which scenarios these were."],
+        ),
+        (
+            {"deviations": [{"id": "A-1", "reason": "r", "owner": "o", "expires": "2026-01-01", "state": "expired"}]},
+            ["The deviation A-1 of o expired on 2026-01-01."],
+        ),
+    ],
 )
-def test_only_a_full_success_can_be_signed_off(verdict: str, selection: str, signable: bool) -> None:
-    record = sample.blank(verdict=verdict, selection=selection, requirements=[row(Verdict.PASS)])
-    assert record.signable is signable
+def test_what_keeps_a_run_from_being_signed_off(changes: dict[str, Any], said: list[str]) -> None:
+    signable = {
+        "verdict": "success",
+        "requirements": [row(Verdict.PASS)],
+        "candidate": {"digest": "sha256:0"},
+        "suite": {"commit": "0" * 40},
+    }
+    assert sample.blank(**signable | changes).obstacles() == said
 
 
 @pytest.mark.parametrize(
