@@ -249,8 +249,8 @@ def _build(program: Program, toolchain: Toolchain, binary: Path, progress: Progr
         command: list[str | Path] = [
             toolchain.go, "build", "-v", *options(program), "-ldflags", program.ldflags, "-o", built, program.package,
         ]  # fmt: skip
-        name, environment = f"go build {program.name}", _environment(toolchain)
-        process = supervisor.start(name, command, env=environment, cwd=program.folder, log=log)
+        name = f"go build {program.name}"
+        process = supervisor.start(name, command, env=environment(toolchain), cwd=program.folder, log=log)
         cache.finish(process, report)
         with built.open("rb") as file:
             os.fsync(file.fileno())  # or a power cut could leave an empty file under the final name
@@ -351,10 +351,13 @@ def _wheel_folder() -> Path:
 
 @functools.cache
 def _look_at(go: Path, origin: str) -> Toolchain | None:
-    environment = _environment(None)
     try:
         answer = subprocess.run(
-            [go, "env", "-json", *FACTS], env=environment, capture_output=True, check=True, timeout=VERSION_TIMEOUT
+            [go, "env", "-json", *FACTS],
+            env=environment(None),
+            capture_output=True,
+            check=True,
+            timeout=VERSION_TIMEOUT,
         )
         facts: dict[str, str] = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, json.JSONDecodeError):
@@ -362,7 +365,8 @@ def _look_at(go: Path, origin: str) -> Toolchain | None:
     return Toolchain(go, origin, facts)
 
 
-def _environment(toolchain: Toolchain | None) -> dict[str, str]:
+def environment(toolchain: Toolchain | None) -> dict[str, str]:
+    """Return what a Go program gets from the user, and what it never does: the same build everywhere."""
     kept = {key: os.environ[key] for key in INHERITED if key in os.environ}
     fixed = {
         "CGO_ENABLED": "0",
