@@ -423,7 +423,7 @@ def bind_denied(story: Story, leak: bool = False) -> Told:
             ],
             message=(
                 "Pod training-1 was not bound within 12.0 s after the heal: gpu-1 is empty, yet counted as full\n"
-                "expected: Pod training-1 bound to gpu-1 within 12.0 s (bound 12.0 s, patience 1.0)\n"
+                "expected: Pod training-1 bound to gpu-1 within 12.0 s (bound 12.0 s, times patience 1)\n"
                 f"seen:     unbound, Unschedulable: {NO_GPU.format(n=1)}\n"
                 f"     {healed:.3f} s  fault   #{seq - 6} bind denied healed policy removed\n"
                 f"     {story.t:.3f} s  object  #{seq - 1} pod training-1 modified: node none, Pending"
