@@ -79,6 +79,20 @@ def test_strangely_named_nodes_are_used(workload: Workload, odd_nodes: OddNodes,
     expect(*filling).bound_to(*nodes)
 
 
+@requirement("ROB-5")
+def test_a_sum_beyond_any_number_is_not_bound(
+    pool: Pool, workload: Workload, odd_pods: OddPods, expect: Expect
+) -> None:
+    """What containers ask for together is more than any node has, even where no 64-bit number can hold it."""
+    pool.add_gpu_nodes(2, gpus=8)
+
+    overflowing = [odd.create() for odd in odd_pods.whose_sums_overflow()]
+    expect(*overflowing).unscheduled()
+    expect(*overflowing).never_bound()
+
+    expect(workload.pod(gpus=8).create()).bound_at_once()
+
+
 @requirement("ROB-3")
 def test_the_right_to_bind_is_missing(
     pool: Pool, workload: Workload, faults: Faults, candidate: Candidate, expect: Expect

@@ -77,6 +77,12 @@ VARIANTS = (
         run=("CAP-4", "CAP-6", "ISO-1"),
     ),
     Variant(
+        "sum-overflows",
+        "adds requests up in 64 bits and does not notice that they wrap, as kube-scheduler is up to 1.37",
+        stock(),
+        {"ROB-5": NOT_ELIGIBLE.format("its Pods request 18446744073709551614 nvidia.com/gpu")},
+    ),
+    Variant(
         "overwrites-profiles",
         "brings its own scores into the default profile too",
         overwriting(),
