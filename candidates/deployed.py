@@ -5,12 +5,13 @@ import hashlib
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from candidates import document, placeholders
 from candidates.descriptor import Descriptor, Endpoint
 from candidates.loopback import Unreachable
+from candidates.manifests import CRD
 from candidates.patch import Json
 from clusters.kube import ApiError, ApiUnreachable, Kube
 from clusters.provider import SYSTEM_NAMESPACE, Cluster
@@ -18,6 +19,9 @@ from clusters.provider import SYSTEM_NAMESPACE, Cluster
 # Seconds for a new CRD to be served, and between two looks.
 CRD_SERVED = 15.0
 POLL = 0.05
+# Seconds for which the API server, once a CRD is Established, answers the creation of such objects that much later.
+CRD_YOUNG = 2.0
+CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class DeployError(Exception):
@@ -229,8 +233,8 @@ def _sha256_of(file: Path, size: int, changed: int) -> str:  # noqa: ARG001 - th
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def apply(kube: Kube, manifest: Json, where: str, *, namespace: str = "default") -> None:
-    """Apply one object; the text of errors begins with `where`.
+def apply(kube: Kube, manifest: Json, where: str, *, namespace: str = "default") -> Json:
+    """Apply one object and return it as it then is; the text of errors begins with `where`.
 
     Raises:
         DeployError: it is refused.
@@ -239,7 +243,7 @@ def apply(kube: Kube, manifest: Json, where: str, *, namespace: str = "default")
     deadline = time.monotonic() + CRD_SERVED
     while True:
         try:
-            kube.apply(manifest, namespace=namespace)
+            return kube.apply(manifest, namespace=namespace)
         except ApiUnreachable as error:
             raise DeployError(f"{where}: {described}: {error}") from error
         except ApiError as error:
@@ -250,5 +254,32 @@ def apply(kube: Kube, manifest: Json, where: str, *, namespace: str = "default")
             if not early or time.monotonic() > deadline:
                 raise DeployError(f"{where}: {described} is refused: {error}") from error
             time.sleep(POLL)
-        else:
-            return
+
+
+def wait_until_served(kube: Kube, applied: Iterable[tuple[Json, str]]) -> None:
+    """Return once the kinds of new CRDs are served, and their objects created without delay.
+
+    A candidate that creates its first object while the CRD is young would be late for a reason that is not its own.
+
+    Args:
+        kube: the administrator.
+        applied: what `apply` has returned, and where each is written.
+
+    Raises:
+        DeployError: one does not become Established.
+    """
+    young = [(each, where) for each, where in applied if each["kind"] == CRD and not _established(each)]
+    deadline = time.monotonic() + CRD_SERVED
+    for each, where in young:
+        name = each["metadata"]["name"]
+        while not _established(kube.get(CRDS, name)):
+            if time.monotonic() > deadline:
+                raise DeployError(f"{where}: {CRD} {name} is not Established after {CRD_SERVED:.0f} s")
+            time.sleep(POLL)
+    if young:
+        time.sleep(CRD_YOUNG)
+
+
+def _established(crd: Json) -> bool:
+    conditions = crd.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)

@@ -16,7 +16,7 @@ import yaml
 
 from candidates import document, placeholders
 from candidates.building import build
-from candidates.deployed import POLL, Deployed, DeployError, apply, sha256, value_of
+from candidates.deployed import POLL, Deployed, DeployError, apply, sha256, value_of, wait_until_served
 from candidates.descriptor import Descriptor, Endpoint, ProcessSection, RenderedFile
 from candidates.loopback import Loopback, Unreachable, is_free, listens
 from candidates.patch import Json
@@ -218,8 +218,7 @@ class HostDeployed(Deployed):
         """Apply the setup and make the identities."""
         if objects := list(self._objects()):
             with contextlib.closing(Kube(self._cluster.kubeconfig)) as kube:
-                for manifest, where in objects:
-                    apply(kube, manifest, where)
+                wait_until_served(kube, [(apply(kube, manifest, where), where) for manifest, where in objects])
         if self._authorised:
             self._reader = self._cluster.identity("metrics-reader", roles=READER_ROLES)
         for name, section in self._sections.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 import urllib3
 
 from candidates import manifests
-from candidates.deployed import CRD_SERVED, Deployed, DeployError, ScrapeError, apply, sha256
+from candidates.deployed import Deployed, DeployError, ScrapeError, apply, sha256, wait_until_served
 from candidates.descriptor import Descriptor, Endpoint
 from candidates.loopback import MOST_BYTES, TIMEOUT, Unreachable
 from candidates.manifests import Manifest
@@ -20,7 +20,6 @@ from clusters.identity import write_private
 from clusters.kube import ApiError, ApiUnreachable, Kube, path_of
 from clusters.provider import Capability, Cluster, ImageLoader, ProviderError
 
-CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASES = "coordination.k8s.io/v1/leases"
 JOB_LABEL = "batch.kubernetes.io/job-name"
 FAKE_NODE = "kwok.x-k8s.io/node"
@@ -209,28 +208,18 @@ class InClusterDeployed(Deployed):
             for each in [each for each in self._objects if each.ends]:
                 apply(self._kube, each.data, each.where, namespace=self._section.namespace)
             return
-        for manifest, where in self._setup():
-            apply(self._kube, manifest, where)
+        wait_until_served(self._kube, [(apply(self._kube, each, where), where) for each, where in self._setup()])
         own, written = self._section.namespace, [each.name for each in self._objects if each.kind == "Namespace"]
         if own not in written and self._kube.find("namespaces", own) is None:
             self._kube.create("namespaces", {"metadata": {"name": own}})
-        crds: list[Manifest] = []
+        crds: list[tuple[Json, str]] = []
         for each in self._objects:
-            if each.kind == manifests.CRD:
-                crds.append(each)
-            else:
-                self._wait_until_established(crds)
+            if each.kind != manifests.CRD:
+                wait_until_served(self._kube, crds)
                 crds = []
-            apply(self._kube, each.data, each.where, namespace=own)
+            applied = apply(self._kube, each.data, each.where, namespace=own)
+            crds += [(applied, each.where)] if each.kind == manifests.CRD else []
         self._applied = True
-
-    def _wait_until_established(self, crds: list[Manifest]) -> None:
-        deadline = time.monotonic() + CRD_SERVED
-        for crd in crds:
-            while not _holds(self._kube.get(CRDS, crd.name), "Established"):
-                if time.monotonic() > deadline:
-                    raise DeployError(f"{crd.where}: {crd} is not Established after {CRD_SERVED:.0f} s")
-                time.sleep(LOOK)
 
     def _wait_until_ready(self, workload: Manifest, deadline: float) -> None:
         """Wait for a rollout.

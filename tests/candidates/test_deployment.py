@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cryptography import x509
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import candidates
 from candidates import DeployError, DescriptorError, ScrapeError
+from candidates.deployed import CRD_YOUNG, POLL, wait_until_served
 from candidates.loopback import Loopback, Unreachable, is_free
 from clusters.kube import ApiError, Json
 from clusters.processes import Process, Supervisor, free_port
@@ -99,11 +100,12 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[Json]:
         def close(self) -> None:
             pass
 
-        def apply(self, manifest: Json, *, namespace: str) -> None:
+        def apply(self, manifest: Json, *, namespace: str) -> Json:
             assert namespace == "default"
             if manifest["kind"] == "Bad":
                 raise ApiError(422, "Invalid", "no such thing")
             manifests.append(manifest)
+            return manifest
 
     monkeypatch.setattr(MODULE, "Kube", FakeKube)
     return manifests
@@ -355,6 +357,24 @@ setup:
 
     assert applied[0]["data"] == {"port": str(deployed.ports["web"]), "v": "1.37"}
     assert applied[1]["metadata"] == {"name": "$(as-it-is)"}
+
+
+def test_a_new_kind_is_waited_for_until_its_objects_are_created_without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("candidates.deployed.time.sleep", slept.append)
+    old, new = ({"kind": "CustomResourceDefinition", "metadata": {"name": name}} for name in ("old", "new"))
+    served = {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
+    answers = [{}, served]
+
+    class FakeKube:
+        def get(self, resource: str, name: str) -> Json:
+            assert (resource, name) == ("apiextensions.k8s.io/v1/customresourcedefinitions", "new")
+            return answers.pop(0)
+
+    wait_until_served(cast("Any", FakeKube()), [(old | served, ""), ({"kind": "Role"}, "")])
+    assert slept == []
+    wait_until_served(cast("Any", FakeKube()), [(old | served, ""), (new, "")])
+    assert slept == [POLL, CRD_YOUNG]
 
 
 def test_a_refused_setup_object_is_told(

@@ -284,6 +284,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> type[FakeApi]:
     made = type("Api", (FakeApi,), empty)
     monkeypatch.setattr(MODULE, "Kube", made)
     monkeypatch.setattr(MODULE, "LOOK", 0.001)
+    monkeypatch.setattr("candidates.deployed.CRD_YOUNG", 0.001)
     return made
 
 
