@@ -5,13 +5,10 @@ from typing import Literal
 import pytest
 
 from fixtures import (
-    Attempts,
     ConnectionFaults,
-    Cycles,
     Expect,
     Faults,
     Fences,
-    Metrics,
     Pool,
     Rival,
     Workload,
@@ -149,78 +146,6 @@ def test_a_node_deleted_before_the_bind_holds_nothing(
     expect.node(deleted).fully_usable()
 
 
-@requirement("RES-10")
-def test_failures_in_every_phase_leak_nothing(
-    pool: Pool, workload: Workload, faults: Faults, cycles: Cycles, metrics: Metrics, expect: Expect
-) -> None:
-    """After more than three times as many failed cycles as there are slots, every slot and GPU can be used at once."""
-    node = pool.add_gpu_node(gpus=4, slots=4)
-
-    with cycles.undone(at_least=4, by="the end of the wait at Permit"):
-        timed_out = workload.gang(4, gpus=1, slots=1, minimum=6, waits="briefly").create()
-        expect.gang(timed_out).held_back(members=4)
-        expect.gang(timed_out).given_up()
-        timed_out.delete()
-    expect.node(node).fully_usable()
-
-    with cycles.undone(at_least=4, by="deletion in the wait at Permit"):
-        gangs = [workload.gang(1, gpus=1, slots=1, minimum=2).create() for _ in range(4)]
-        deleted = [pod for gang in gangs for pod in gang]
-        expect(*deleted).waiting_at_permit()
-        for pod in deleted:
-            pod.delete()
-    expect.node(node).fully_usable()
-
-    with cycles.undone(at_least=4, by="a failed PreBind"), faults.slots.denied(node):
-        unlucky = [pod.create() for pod in workload.pods(4, gpus=1, slots=1)]
-        expect.node(node).slot_writes_refused(at_least=4)
-        for pod in unlucky:
-            pod.delete()
-    expect.node(node).fully_usable()
-
-    with cycles.undone(at_least=4, by="a failed Bind"), faults.bind.denied():
-        unlucky = [pod.create() for pod in workload.pods(4, gpus=1, slots=1)]
-        expect(*unlucky).bind_refused(at_least=1)
-        for pod in unlucky:
-            pod.delete()
-    expect.node(node).fully_usable()
-
-    cycles.undone_in_all(at_least=3 * 4)
-    lucky = [pod.create() for pod in workload.pods(4, gpus=1, slots=1)]
-    expect(*lucky).bound_to(node)
-    expect.node(node).slots_owned_by(*lucky)
-    metrics.ledger_is(0)
-
-
-@requirement("RES-12")
-def test_a_reserved_slot_is_taken(
-    pool: Pool, workload: Workload, faults: Faults, attempts: Attempts, expect: Expect
-) -> None:
-    """A slot reserved by a Pod that waits at Permit goes to nobody else, whoever reserves and gives back beside it."""
-    node = pool.add_gpu_node(gpus=8, slots=2)
-    gang = workload.gang(2, slots=1)
-    holder, late = gang
-    doomed, competitor = workload.pod(slots=1, kind="doomed"), workload.pod(slots=2, kind="competitor")
-    gang.declare()
-    holder.create()
-    expect(holder).waiting_at_permit()
-    competitor.create()
-
-    with expect(competitor).kept_out_by(holder):
-        with faults.bind.denied(doomed):
-            doomed.create()
-            expect(doomed).bind_refused(at_least=3)
-            doomed.delete()
-        attempts.provoke(competitor, times=2)
-
-    late.create()
-    expect.gang(gang).bound()
-    expect.node(node).slots_owned_by(holder, late)
-    expect(competitor).never_bound()
-    gang.delete()
-    expect(competitor).bound_to(node)
-
-
 @requirement("RES-14")
 def test_a_waiting_pod_that_is_being_deleted_is_not_bound(
     pool: Pool, workload: Workload, fences: Fences, expect: Expect
@@ -264,27 +189,23 @@ def test_a_pod_deleted_during_its_bind_gives_its_space_back(
 
 
 @requirement("RES-11")
-@pytest.mark.parametrize("then", ["let", "drop"], ids=["delivered", "dropped"])
+@pytest.mark.parametrize("arrives", ["never", "while it is down", "later"], ids=["dropped", "in-between", "delivered"])
 def test_a_scheduler_killed_before_the_bind_holds_nothing(
-    pool: Pool,
-    workload: Workload,
-    faults: Faults,
-    connection: ConnectionFaults,
-    expect: Expect,
-    then: Literal["let", "drop"],
+    pool: Pool, workload: Workload, faults: Faults, connection: ConnectionFaults, expect: Expect, arrives: str
 ) -> None:
     """Killed between reservation and bind, and started again: the Pod is bound once, and nothing else is held."""
     node = pool.add_gpu_node(gpus=8)
     pod = workload.pod(gpus=4)
 
-    with connection.binding(pod).held(then=then, first=1) as held:
+    with connection.binding(pod).held(then="drop" if arrives == "never" else "let", first=1) as held:
         pod.create()
         held.met()
         with faults.process.killed():
-            pass
+            if arrives == "while it is down":
+                held.over()
+                expect(pod).running()
 
     expect(pod).bound_to(node)
-    beside = workload.pod(gpus=4).create()
-    expect(beside).bound_to(node)
-    expect(workload.pod(gpus=1).create()).unscheduled("gpu")
+    expect(workload.pod(gpus=5).create()).unscheduled("gpu")
+    expect.node(node).fully_usable()
     expect(pod).bindings(exactly=1)

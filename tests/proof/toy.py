@@ -179,6 +179,7 @@ class Scheduler:
         self._attempts: Counter[str] = Counter(scheduled=0, unschedulable=0, error=0)
         self._latencies: list[float] = []
         self._leaked_gauge = 0
+        self._decided: set[str] = set()  # Pods, since the start
         self.ready = False
 
     def run(self) -> None:
@@ -301,6 +302,7 @@ class Scheduler:
             fullest = max(fitting, key=lambda name: sum(node == name for node, _ in held.values()))
             del self._waiting[waiting.pod["metadata"]["uid"]]
             self._assumed[waiting.pod["metadata"]["uid"]] = fullest, requests(waiting.pod)
+            self._decided.add(waiting.pod["metadata"]["uid"])
             return fullest, ""
         self._failed(waiting, "unschedulable", math.inf)
         reasons = ", ".join(sorted(f"{count} {words}" for words, count in refusals.items()))
@@ -339,7 +341,8 @@ class Scheduler:
             uid: (pod["spec"]["nodeName"], requests(pod))
             for uid, pod in self._pods.items()
             if pod["spec"].get("nodeName") and not finished(pod)
-        }
+            and (uid in self._decided or not broken("ledger-lost"))
+        }  # fmt: skip
         return bound if broken("no-assume") else self._assumed | bound
 
     def _backoff(self, waiting: Waiting) -> float:

@@ -46,6 +46,7 @@ WIDER = ("HARD-1", "WAKE-8", "CAP-6", "GANG-7", "WAKE-5", "HARD-11", "OBS-6", "O
 OTHERS = 2
 
 AT_BINDING = "the same binding, judged as an invariant"
+LOST_ANSWER = "the deviation of kube-scheduler itself after a lost answer, which covers the healthy reference"
 FULL = "its nodes are full, which this scheduler does not see"
 NOT_ELIGIBLE = r"seen: .*bound to .*, which is not eligible: .*{}"
 NOT_BOUND = r"expected: Pod .* bound to .*\nseen: .* is not bound; .*{}"
@@ -227,19 +228,44 @@ VARIANTS = (
         "leak-on-prebind",
         "keeps the slots of a Pod that PreBind refused",
         reference("leak-on-prebind"),
-        {"RES-10": SLOTS_HELD},
+        {"RES-3": SLOTS_HELD, "RES-10": SLOTS_HELD},
     ),
     Variant(
         "leak-on-permit-timeout",
         "keeps the slots of a Pod whose wait at Permit has ended without success",
         reference("leak-on-permit-timeout"),
-        {"RES-10": r"given up after its timeout .*\nseen: .*network_slots_reserved is \d"},
+        {"RES-1": r"given up after its timeout .*\nseen: .*network_slots_reserved is \d", "RES-10": SLOTS_HELD},
     ),
     Variant(
         "leak-on-waiting-delete",
         "keeps the slots of a Pod that is deleted while it waits at Permit",
         reference("leak-on-waiting-delete"),
-        {"RES-10": SLOTS_HELD},
+        {"RES-2": SLOTS_HELD, "RES-10": SLOTS_HELD},
+    ),
+    Variant(
+        "orphan-claim",
+        "does not look at the claims that it finds when it starts",
+        reference("orphan-claim"),
+        {"RES-15": NOT_BOUND.format("too few free network slots"), "RES-10": SLOTS_HELD},
+    ),
+    Variant(
+        "phantom-after-restart",
+        "reserves once more, for ever, what was claimed for unbound Pods before it was started",
+        reference("phantom-after-restart"),
+        {"RES-11": SLOTS_HELD},
+    ),
+    Variant(
+        "release-on-ambiguous-bind",
+        "gives the slots of a Pod back when its bind fails, without asking whether it was bound",
+        reference("release-on-ambiguous-bind"),
+        {"RES-16": r"slots of node .* owned: 2 by .*\nseen: +none are owned"},
+        {"OBS-9": LOST_ANSWER},
+    ),
+    Variant(
+        "unreserve-once",
+        "does not try again to give slots back when that has failed",
+        reference("unreserve-once"),
+        {"RES-17": NOT_BOUND.format("too few free network slots")},
     ),
     Variant(
         "reserve-not-held",
@@ -263,7 +289,10 @@ VARIANTS = (
         "permit-never-ends",
         "lets members wait at Permit for as long as Kubernetes allows, whatever the gang's timeout",
         reference("permit-never-ends"),
-        {"GANG-2": "given up after its timeout of .*\nseen: .*wait at Permit"},
+        {
+            "RES-1": r"given up after its timeout of .*\nseen: .*wait at Permit",
+            "GANG-2": "given up after its timeout of .*\nseen: .*wait at Permit",
+        },
     ),
     Variant(
         "gang-blocks-queue",
@@ -371,6 +400,13 @@ VARIANTS = (
         "keeps what a Pod had reserved when the answer to its binding was lost, beside the bound Pod",
         toy("leak-on-lost-answer"),
         {"RES-6": NOT_BOUND.format("Insufficient")},
+    ),
+    Variant(
+        "ledger-lost",
+        "counts only the Pods that it has placed itself since its start",
+        toy("ledger-lost"),
+        {"RES-11": r"expected: Pod .* unscheduled, .* naming gpu\nseen: +it was bound to"},
+        {"CAP-4": AT_BINDING},
     ),
     Variant(
         "double-count",

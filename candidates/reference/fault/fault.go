@@ -43,6 +43,14 @@ var (
 	ContradictoryCondition = named("contradictory-condition") // a bound Pod is said to be unscheduled
 )
 
+// Faults of claims that nobody here has reserved, and of giving back.
+var (
+	OrphanClaim            = named("orphan-claim")              // claims found at the start are not looked at
+	PhantomAfterRestart    = named("phantom-after-restart")     // unbound claims found at the start are reserved once more, for ever
+	ReleaseOnAmbiguousBind = named("release-on-ambiguous-bind") // a claim is given back unasked what became of the Pod
+	UnreserveOnce          = named("unreserve-once")            // a release that failed is not tried again
+)
+
 // Faults of the plugin Gang.
 var (
 	PartialGang      = named("partial-gang")       // three members or more go on while one is still missing

@@ -51,6 +51,17 @@ func (p *plugin) tryAtOnce(ctx context.Context, pod *v1.Pod) {
 	})
 }
 
+// haunt reserves a second time what unbound Pods own on a node, in the name of nobody.
+func (r *reconciler) haunt(node string) {
+	for _, owner := range r.view.allocation(node).Owners {
+		if pod, err := r.pods.Pods(owner.Namespace).Get(owner.Name); err == nil && pod.Spec.NodeName != "" {
+			continue
+		}
+		owner.UID = "lost-" + owner.UID
+		r.view.ledger.reserve(node, owner)
+	}
+}
+
 // contradict writes on a bound Pod that it could not be scheduled.
 func (p *plugin) contradict(ctx context.Context, pod *v1.Pod) {
 	patch := `{"status":{"conditions":[{"type":"PodScheduled","status":"False","reason":"SchedulerError","message":"late"}]}}`

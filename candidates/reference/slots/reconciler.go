@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/keymutex"
 
+	"unreserve.dev/reference/fault"
 	"unreserve.dev/reference/network"
 )
 
@@ -48,7 +49,12 @@ func newQueue() workqueue.TypedRateLimitingInterface[string] {
 func (r *reconciler) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	for _, node := range r.view.allocated() {
-		r.queue.Add(node)
+		if fault.Is(fault.PhantomAfterRestart) {
+			r.haunt(node)
+		}
+		if !fault.Is(fault.OrphanClaim) {
+			r.queue.Add(node)
+		}
 	}
 	go func() {
 		<-ctx.Done()
@@ -76,7 +82,9 @@ func (r *reconciler) release(ctx context.Context, at key) {
 	if err := r.reconcile(ctx, at.node); err != nil {
 		klog.FromContext(ctx).Info("Slots stay held until it is known what became of the Pod",
 			"podUID", at.pod, "node", at.node, "err", err)
-		r.queue.AddRateLimited(at.node)
+		if !fault.Is(fault.UnreserveOnce) {
+			r.queue.AddRateLimited(at.node)
+		}
 	}
 }
 
@@ -163,6 +171,9 @@ func (r *reconciler) judge(ctx context.Context, node string, owner network.Owner
 	entry, held := r.view.ledger.get(key{owner.UID, node})
 	if held && entry.phase != releasing {
 		return keep, nil // it is on its way
+	}
+	if held && fault.Is(fault.ReleaseOnAmbiguousBind) {
+		return drop, nil
 	}
 	if !held && !r.suspicious(node, owner) {
 		return keep, nil

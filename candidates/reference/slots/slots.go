@@ -118,7 +118,11 @@ func (s *Slots) watch(pods, nodes, allocations cache.SharedIndexInformer) error 
 		return err
 	}
 	_, err := allocations.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(now any) { s.reconciler.changed(network.AllocationOf(now.(*unstructured.Unstructured))) },
+		AddFunc: func(now any) {
+			if !fault.Is(fault.OrphanClaim) {
+				s.reconciler.changed(network.AllocationOf(now.(*unstructured.Unstructured)))
+			}
+		},
 		UpdateFunc: func(_, now any) { s.reconciler.changed(network.AllocationOf(now.(*unstructured.Unstructured))) },
 		DeleteFunc: func(old any) {
 			if allocation, ok := object(old).(*unstructured.Unstructured); ok {
