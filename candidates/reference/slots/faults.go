@@ -38,8 +38,9 @@ func (p *plugin) leaks(come phase, pod *v1.Pod) bool {
 	return false
 }
 
+// deleted asks the API server: Gang has a watch of its own, and may reject a Pod before this scheduler's shows its deletion.
 func (p *plugin) deleted(pod *v1.Pod) bool {
-	now, err := p.slots.reconciler.pods.Pods(pod.Namespace).Get(pod.Name)
+	now, err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Get(context.Background(), pod.Name, metav1.GetOptions{})
 	return err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil
 }
 
