@@ -511,6 +511,8 @@ class GangCondition(Model):
     """Type of the condition."""
     status: Literal["True", "False"] = "True"
     """Status that says so."""
+    once: bool = False
+    """Whether it says that it was so once, and stays when members leave; otherwise it must not outlast that."""
 
 
 class GangSection(Model):
@@ -526,6 +528,10 @@ class GangSection(Model):
     """Without it members wait for ever."""
     bind_window: Duration = 5.0
     """Within this time after the first member all are bound: only longer partial states are findings."""
+    bind_failure: Literal["whole", "undone", "retried-member"] | None = None
+    """What follows when the binding of one member fails after all were allowed. `whole`: none is bound as long as one
+    cannot be. `undone`: those that are bound are deleted, and the gang is tried again once its Pods were made anew.
+    `retried-member`: the others stay bound, and the member is tried again by itself."""
     scheduled: GangCondition | None = None
     """Condition by which the candidate reports the gang as scheduled."""
     started: GangCondition | None = None

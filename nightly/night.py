@@ -61,7 +61,7 @@ class Cell(Options):
     def arguments(self) -> list[str]:
         """Return the arguments of pytest, but for where the results go."""
         words = [*self.suites, "--candidate", self.candidate]
-        words += ["--provider", self.provider, "--kubernetes", self.kubernetes]
+        words += ["--provider", self.provider, "--kubernetes", self.kubernetes, "--nightly"]
         words += ["--select", self.select] if self.select else []
         words += ["--iterations", str(self.iterations)] if self.iterations > 1 else []
         return words + (["--seed", str(self.seed)] if self.seed is not None else [])

@@ -45,7 +45,7 @@ def test_a_matrix_is_every_candidate_on_every_provider_and_minor_but_what_is_exc
     ]  # fmt: skip
     assert cells["two-local-1.37"].arguments() == [
         str(folder / "scenarios"), "--candidate", str(folder / "two.yaml"), "--provider", "local",
-        "--kubernetes", "1.37", "--select", "WAKE-1", "--iterations", "3", "--seed", "7",
+        "--kubernetes", "1.37", "--nightly", "--select", "WAKE-1", "--iterations", "3", "--seed", "7",
     ]  # fmt: skip
     assert [cells[name].select for name in ("one-local-1.37", "two-local-1.36")] == ["RES", "RES"]
     assert {cell.minutes for cell in cells.values()} == {5}
@@ -56,7 +56,7 @@ def test_the_shipped_matrix_has_both_candidates_on_all_minors_and_plain_commands
     cells = matrix.load(ROOT / "nightly.yaml")
     assert len(cells) == 8
     assert " ".join(cells[-1].arguments()) == (
-        "suites --candidate candidates/stock.yaml --provider local --kubernetes 1.37"
+        "suites --candidate candidates/stock.yaml --provider local --kubernetes 1.37 --nightly"
     )
 
 

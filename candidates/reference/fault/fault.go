@@ -57,6 +57,12 @@ var (
 	PermitNeverEnds  = named("permit-never-ends")  // nobody is rejected: members wait for the longest that Kubernetes allows
 	GangBlocksQueue  = named("gang-blocks-queue")  // while a gang that was given up waits, all other Pods are refused
 	FalseGroupStatus = named("false-group-status") // reserved members are said to be bound, and bound ones to be Ready
+
+	GangDeadlock            = named("gang-deadlock")              // gangs do not take turns, and keep what they hold when a member finds no room
+	PartialAfterBindFailure = named("partial-after-bind-failure") // a member tried again waits for a whole gang, and bound ones do not count
+	CountsDeletedMember     = named("counts-deleted-member")      // a member deleted while it waits at Permit counts on
+	GangLostOnRestart       = named("gang-lost-on-restart")       // members that were there before the process are never taken up
+	EvictOnFinish           = named("evict-on-finish")            // the rest of a gang is evicted its timeout after a member ended
 )
 
 var chosen Name

@@ -187,7 +187,7 @@ func (b *book) refusal(k key, f facts, uid types.UID, now time.Time) string {
 		s.asleep = true
 		return rests(k, r)
 	}
-	if other := b.placing; other != nil && *other != k && b.busy(*other) {
+	if other := b.placing; other != nil && *other != k && b.busy(*other) && !fault.Is(fault.GangDeadlock) {
 		b.line[k] = f.spec.created
 		if b.call.IsZero() {
 			b.call = now.Add(calling)
@@ -242,7 +242,7 @@ func (b *book) failed(k key, f facts, uid types.UID, name string, now time.Time)
 		return b.next(now)
 	}
 	s.try.failed[uid] = name
-	if b.possible(s, f, b.reserveForMissing) {
+	if b.possible(s, f, b.reserveForMissing) || fault.Is(fault.GangDeadlock) {
 		return effects{}
 	}
 	return b.giveUp(k, s, f, fmt.Sprintf("member %q fits on no node", name), noRoom, now)
@@ -257,6 +257,10 @@ func (b *book) unreserve(k key, f facts, uid types.UID, name string, gone bool, 
 	r := s.reservations[uid]
 	if r != nil {
 		was := r.phase
+		if gone && r.waited && fault.Is(fault.CountsDeletedMember) {
+			r.phase = allowed
+			return effects{}
+		}
 		r.phase, r.givenUp = leaving, was == rejected || was == waiting
 		if was == rejected {
 			return effects{}
@@ -458,7 +462,7 @@ func (b *book) tooFew(k key, s *state, f facts) string {
 func (b *book) placed(s *state, f facts) map[types.UID]bool {
 	found := map[types.UID]bool{}
 	for _, m := range f.members {
-		if m.bound() {
+		if m.bound() && !fault.Is(fault.PartialAfterBindFailure) {
 			found[m.uid] = true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
@@ -130,6 +131,15 @@ func (m *members) of(k key) []*v1.Pod {
 		pods = append(pods, object.(*v1.Pod))
 	}
 	return pods
+}
+
+// uids returns all members.
+func (m *members) uids() map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	for _, pod := range m.pods.GetIndexer().List() {
+		uids[pod.(*v1.Pod).UID] = true
+	}
+	return uids
 }
 
 // object returns a Gang, nil if there is none.

@@ -11,10 +11,12 @@ package gang
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -32,7 +34,8 @@ type plugin struct {
 	args    Args
 	members *members
 	status  *statusWriter
-	lead    func() // starts, at its first call, what only the leading scheduler may do
+	lead    func()             // starts, at its first call, what only the leading scheduler may do
+	lost    map[types.UID]bool // members that are never taken up, by a fault
 
 	// mutex guards the book. The queue calls PreEnqueue and hints while it is locked itself, so nothing that needs the
 	// queue may be called under it.
@@ -66,6 +69,9 @@ func New(ctx context.Context, raw runtime.Object, handle framework.Handle) (fram
 	p.lead = sync.OnceFunc(func() { go p.status.run(ctx) })
 	p.alarm = time.AfterFunc(longestWait, func() { p.change(p.book.tick) })
 	p.members.start(ctx)
+	if fault.Is(fault.GangLostOnRestart) {
+		p.lost = p.members.uids()
+	}
 	return p, nil
 }
 
@@ -114,7 +120,11 @@ func (p *plugin) PreFilter(
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	defer p.arm()
-	if why := p.book.refusal(k, p.facts(k, pod), pod.UID, time.Now()); why != "" {
+	why := p.book.refusal(k, p.facts(k, pod), pod.UID, time.Now())
+	if p.lost[pod.UID] {
+		why = fmt.Sprintf("gang %q is not known", k)
+	}
+	if why != "" {
 		state.Write(refusedKey, refused{})
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, why)
 	}
@@ -273,6 +283,9 @@ func (p *plugin) wake(k key) {
 
 // changed is told by the watches that a gang's object or its members changed; `gone` is a member that was deleted.
 func (p *plugin) changed(k key, gone string) {
+	if fault.Is(fault.EvictOnFinish) && slices.ContainsFunc(p.members.facts(k).members, func(m member) bool { return m.ended }) {
+		p.evict(k)
+	}
 	p.change(func(now time.Time) effects { return p.book.changed(k, gone, now) })
 }
 
@@ -284,6 +297,19 @@ func (p *plugin) seen(k key, old, pod *v1.Pod) {
 		p.mutex.Unlock()
 	}
 	p.status.queue.Add(k)
+}
+
+// evict ends what is left of a gang, once its timeout has passed since a member ended.
+func (p *plugin) evict(k key) {
+	f := p.members.facts(k)
+	time.AfterFunc(f.spec.timeout, func() {
+		for _, pod := range p.members.of(k) {
+			if m := memberOf(pod); m.bound() && !m.ended {
+				pods := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
+				_ = pods.Delete(context.Background(), pod.Name, metav1.DeleteOptions{})
+			}
+		}
+	})
 }
 
 // gone says whether a Pod was deleted, or is being deleted.
