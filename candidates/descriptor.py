@@ -302,6 +302,21 @@ class Lease(Model):
     """Name of the Lease."""
 
 
+class ShortLease(Model):
+    """Shorter timers of the leader election, for scenarios alone: what they wait for is then soon over."""
+
+    args: Annotated[tuple[Text, ...], Field(min_length=1)]
+    """Arguments that, appended after `switch`, set them."""
+    lease_duration: Duration
+    """As in `leaderElection`."""
+    renew_deadline: Duration
+    """As in `leaderElection`."""
+    retry_period: Duration
+    """As in `leaderElection`."""
+    reason: Text
+    """Why what is shown with them holds with the timers of production too."""
+
+
 class LeaderElection(Model):
     """How several instances of one process agree."""
 
@@ -319,6 +334,15 @@ class LeaderElection(Model):
     """Time between two tries."""
     on_loss: Literal["exit", "standby"] = "exit"
     """What losing the lease does: ends the process (kube-scheduler), or makes it wait again."""
+    short: ShortLease | None = None
+    """Timers that scenarios may use instead; without it they wait for those of production."""
+
+    def shortened(self) -> "LeaderElection":
+        """Return it with the timers that scenarios use, their arguments appended to `switch`."""
+        if self.short is None:
+            return self
+        timers = {each: getattr(self.short, each) for each in ("lease_duration", "renew_deadline", "retry_period")}
+        return self.model_copy(update=timers | {"switch": (*self.switch, *self.short.args)})
 
 
 class RenderedFile(Model):

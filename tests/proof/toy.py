@@ -373,6 +373,8 @@ class Scheduler:
                 self._room_was_made()
                 self._failed(waiting, "error", 0.0)
                 waiting.ready_at = waiting.failed_at + self._backoff(waiting)
+                if broken("ignores-retry-after") and getattr(error, "code", 0) == 429:
+                    waiting.ready_at = 0.0
                 if (now := self._pods.get(uid)) and not now["spec"].get("nodeName") and not leaving(now):
                     waiting.pod = now
                     self._waiting[uid] = waiting

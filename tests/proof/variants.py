@@ -149,7 +149,10 @@ VARIANTS = (
         "stale-labels",
         "never forgets a node label that was removed",
         reference("stale-labels"),
-        {"HARD-6": NOT_ELIGIBLE.format(f"{NEEDED}, node has None")},
+        {
+            "HARD-6": NOT_ELIGIBLE.format(f"{NEEDED}, node has None"),
+            "DEP-10": NOT_ELIGIBLE.format(f"{NEEDED}, node has None"),
+        },
         {"INV-1": AT_BINDING},
     ),
     Variant(
@@ -454,8 +457,18 @@ VARIANTS = (
         "no-assume",
         "counts a Pod only once its binding was seen",
         toy("no-assume"),
-        {"RES-8": r"expected: Pod .* unscheduled, reason Unschedulable, naming gpu\nseen: .*it was bound to"},
+        {
+            "RES-8": r"expected: Pod .* unscheduled, reason Unschedulable, naming gpu\nseen: .*it was bound to",
+            "DEP-8": r"expected: Pod .* unscheduled, reason Unschedulable, naming gpu\nseen: .*it was bound to",
+        },
         {"CAP-4": "what it gave away is bound in the end", "CAP-6": "Pods that come at once get the same space"},
+    ),
+    Variant(
+        "ignores-retry-after",
+        "sends a binding that was answered 429 again at once",
+        toy("ignores-retry-after"),
+        {"DEP-11": r"at most \d+ requests to create pods/binding .*all answered 429\nseen: "},
+        {"OBS-9": "its next attempt is through before it has told of the one that was refused"},
     ),
     Variant(
         "leak-on-node-delete",
