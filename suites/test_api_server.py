@@ -21,7 +21,7 @@ def test_slow_writes_cost_time_and_nothing_else(
             pod.create()
         slow.met()
         expect(*beyond).waiting_for("gpu")
-        expect(*fitting).bound_slowly(each_write_takes=seconds)
+        expect(*fitting).bound_one_by_one()
 
     expect(*beyond).never_bound()
     pool.add_gpu_node(gpus=2)

@@ -13,6 +13,8 @@ Json = dict[str, Any]
 CANDIDATES = Path(__file__).parents[2] / "candidates"
 REFERENCE = CANDIDATES / "reference.yaml"
 TOY = Path(__file__).with_name("toy.py")
+# The one that the role of a scheduler grants.
+LEASE = {"namespace": "kube-system", "name": "kube-scheduler"}
 # Seconds. Short, so that a Pod nobody wakes is soon told from one in backoff.
 MAX_BACKOFF = 2
 
@@ -36,6 +38,11 @@ def toy(*faults: str, family: str = "own") -> Json:
         "pending": {"name": "scheduler_pending_pods"},
         "assumed": {"name": "scheduler_cache_size", "labels": {"type": "assumed_pods"}},
     }
+    process = _toy_process("scheduler", "$(scheduler-name)", faults=faults)
+    process["leaderElection"] = {
+        "switch": [f"--elect={LEASE['namespace']}/{LEASE['name']}"], "lease": LEASE, "onLoss": "exit",
+        "leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s",
+    }  # fmt: skip
     return {
         "apiVersion": "unreserve/v1",
         "kind": "Candidate",
@@ -48,7 +55,8 @@ def toy(*faults: str, family: str = "own") -> Json:
         },
         "schedulerNames": ["toy"],
         "kubernetesVersions": ["1.34", "1.35", "1.36", "1.37"],
-        "deployment": {"processes": [_toy_process("scheduler", "$(scheduler-name)", faults=faults)]},
+        "deployment": {"processes": [process]},
+        "claims": {"leader-election": {}},
         "observe": {"metrics": metrics},
         "policies": {"backoff": {"initial": "1s", "max": f"{MAX_BACKOFF}s"}, "unschedulableFlush": "24h"},
     }

@@ -25,6 +25,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event
 from typing import Any
+from urllib.error import HTTPError
 
 Json = dict[str, Any]
 # Of a quantity, in thousandths of what it counts.
@@ -165,11 +166,62 @@ class Waiting:
         return "active" if self.ready_at <= time.monotonic() else "backoff"
 
 
+class Election:
+    """Holds a Lease, or waits for it. Who has lost it ends."""
+
+    DURATION, DEADLINE, PERIOD = 6.0, 4.0, 1.0  # seconds
+
+    def __init__(self, api: Api, lease: str) -> None:
+        namespace, self._name = lease.split("/")
+        self._api, self._path = api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._me, self.leads = f"toy-{os.getpid()}", Event()
+        self._seen: tuple[Json, float] = {}, 0.0  # the Lease as it was last, and since when it is so
+        self._renewed = 0.0
+
+    def run(self) -> None:
+        while True:
+            try:
+                self._renew()
+            except (OSError, HTTPException) as error:
+                print(f"the Lease cannot be renewed: {error}", flush=True)  # noqa: T201 - its log
+            if self.leads.is_set() and time.monotonic() > self._renewed + self.DEADLINE and not broken("split-brain"):
+                print("the Lease is lost", flush=True)  # noqa: T201
+                os._exit(1)
+            time.sleep(self.PERIOD)
+
+    def _renew(self) -> None:
+        asked = time.monotonic()
+        mine = {
+            "holderIdentity": self._me, "leaseDurationSeconds": int(self.DURATION),
+            "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }  # fmt: skip
+        try:
+            with self._api.send("GET", f"{self._path}/{self._name}", timeout=self.DEADLINE) as answer:
+                lease = json.load(answer)
+        except HTTPError as error:
+            if error.code != 404:
+                raise
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
+            self._api.send("POST", self._path, {**lease, "spec": mine}, timeout=self.DEADLINE).close()
+        else:
+            if lease["spec"] != self._seen[0]:
+                self._seen = lease["spec"], asked
+            held = lease["spec"].get("holderIdentity") not in (None, "", self._me)
+            if held and asked < self._seen[1] + lease["spec"]["leaseDurationSeconds"]:
+                return
+            if held and self.leads.is_set():
+                return  # somebody else leads
+            path = f"{self._path}/{self._name}"
+            self._api.send("PUT", path, {**lease, "spec": mine}, timeout=self.DEADLINE).close()
+        self._renewed = asked
+        self.leads.set()
+
+
 class Scheduler:
     """Decides under one lock, writes to the API server outside of it."""
 
-    def __init__(self, api: Api, names: list[str], max_backoff: float) -> None:
-        self._api, self._names, self._max_backoff = api, names, max_backoff
+    def __init__(self, api: Api, names: list[str], max_backoff: float, election: Election | None) -> None:
+        self._api, self._names, self._max_backoff, self._election = api, names, max_backoff, election
         self._lock = threading.Condition(threading.RLock())
         self._nodes: dict[str, Json] = {}
         self._pods: dict[str, Json] = {}
@@ -192,6 +244,10 @@ class Scheduler:
             threading.Thread(target=self._api.follow, args=(path, known, changed, listed), daemon=True).start()
             listed.wait()
         self.ready = True
+        if self._election:
+            threading.Thread(target=self._election.run, daemon=True).start()
+            if not broken("no-election"):
+                self._election.leads.wait()
         while True:
             with self._lock:
                 waiting = self._next()
@@ -231,6 +287,9 @@ class Scheduler:
         uid = pod["metadata"]["uid"]
         with self._lock:
             gone = new is None or finished(new)
+            if self._follows and pod["spec"].get("nodeName") and broken("stale-takeover"):
+                self._waits_no_more(uid)
+                return
             if new is None:
                 self._pods.pop(uid, None)
             else:
@@ -247,6 +306,11 @@ class Scheduler:
             elif uid not in self._assumed and pod["spec"]["schedulerName"] in self._names:
                 self._waiting[uid] = Waiting(pod)
             self._lock.notify()
+
+    @property
+    def _follows(self) -> bool:
+        """Whether another instance leads."""
+        return self._election is not None and not self._election.leads.is_set()
 
     def _settled(self, uid: str, node: str | None) -> None:
         """Forget what was decided about a Pod: it is bound, or over."""
@@ -455,10 +519,13 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True, help="of /readyz and /metrics, on 127.0.0.1")
     parser.add_argument("--scheduler-name", action="append", required=True)
     parser.add_argument("--max-backoff", type=float, default=10.0, help="seconds")
+    parser.add_argument("--elect", help="Lease to hold before anything is bound, as namespace/name")
     parser.add_argument("--fault", action="append", default=[])
     options = parser.parse_args()
     FAULTS.update(options.fault)
-    scheduler = Scheduler(Api(options.kubeconfig), options.scheduler_name, options.max_backoff)
+    api = Api(options.kubeconfig)
+    election = Election(api, options.elect) if options.elect else None
+    scheduler = Scheduler(api, options.scheduler_name, options.max_backoff, election)
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

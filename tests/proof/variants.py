@@ -73,9 +73,10 @@ VARIANTS = (
         {
             "CAP-4": r"requested \d+ of 8 allocatable nvidia.com/gpu",
             "CAP-6": NOT_ELIGIBLE.format("request 9 nvidia.com"),
+            "CONF-4": NOT_ELIGIBLE.format("request 16 nvidia.com/gpu, it has 8"),
         },
         {"HARD-1": FULL, "WAKE-5": FULL, "OBS-6": FULL},
-        run=("CAP-4", "CAP-6", "ISO-1"),
+        run=("CAP-4", "CAP-6", "CONF-4", "ISO-1"),
     ),
     Variant(
         "sum-overflows",
@@ -526,6 +527,26 @@ VARIANTS = (
         "measures latency from the last failed attempt, not from the creation",
         toy("last-attempt-latency", family="kube-scheduler"),
         {"OBS-5": r"the candidate's mean latency of s\d+-pod-9 is"},
+    ),
+    Variant(
+        "no-election",
+        "binds Pods whether it leads or not",
+        toy("no-election"),
+        {"CONF-1": r"no write of the standby while the leader lives\nseen: +\d+"},
+        {"INV-2": "the leader asks to bind what the standby has bound"},
+    ),
+    Variant(
+        "stale-takeover",
+        "does not count what was bound before it came to lead",
+        toy("stale-takeover"),
+        {"CONF-2": r"expected: Pod .* unscheduled, reason Unschedulable, naming gpu\nseen: .*it was bound to"},
+        {"CONF-1": "the room of the Pods that are bound is given away", "INV-4": "the same, at the end"},
+    ),
+    Variant(
+        "split-brain",
+        "goes on binding when it has lost its Lease",
+        toy("split-brain"),
+        {"CONF-3": r"which has lost its Lease, ends as declared .*\nseen: .*it still runs"},
     ),
     Variant(
         "crash",
