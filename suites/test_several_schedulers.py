@@ -1,10 +1,22 @@
-"""CONF: replicas of one scheduler, and several schedulers on the same nodes and slots."""
+"""CONF, DEP-5: replicas of one scheduler, and several schedulers on the same nodes and slots."""
 
 from typing import Literal
 
 import pytest
 
-from fixtures import ConnectionFaults, Expect, Faults, Fences, Pool, Replicas, Rival, Workload, requirement
+from fixtures import (
+    ConnectionFaults,
+    Expect,
+    Faults,
+    Fences,
+    Pool,
+    Profiles,
+    Replicas,
+    Rival,
+    Twin,
+    Workload,
+    requirement,
+)
 
 
 @requirement("CONF-1")
@@ -115,3 +127,80 @@ def test_of_two_pods_on_one_place_one_runs(
     expect(workload.pod(gpus=1).create()).unscheduled("gpu")
     theirs.finish("Succeeded")
     expect.node(node).fully_usable()
+
+
+@requirement("DEP-5")
+def test_slots_taken_since_filter_are_refused(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, twin: Twin, expect: Expect
+) -> None:
+    """Slots that somebody else has taken between Filter and bind are refused by the claim; the Pod is tried again."""
+    node = pool.add_gpu_node(gpus=8, slots=2)
+    ours = workload.pod(gpus=1, slots=2)
+    theirs = workload.pod(gpus=1, slots=2, scheduler=twin.scheduler_name, kind="theirs")
+
+    with connection.slot_claims(node).held(first=1) as held:
+        ours.create()
+        held.met()
+        expect(theirs.create()).bound_to(node)
+
+    expect(ours).unscheduled("slots")
+    expect.node(node).slots_owned_by(theirs)
+    theirs.finish("Succeeded")
+    expect(ours).bound_to(node)
+    expect.node(node).slots_owned_by(ours)
+
+
+@requirement("CONF-5")
+def test_two_schedulers_never_own_one_slot(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, twin: Twin, expect: Expect
+) -> None:
+    """Two schedulers that claim the last slot at once: one of them owns it, and the Pod of the other waits."""
+    node = pool.add_gpu_node(gpus=8, slots=1)
+    ours = workload.pod(gpus=1, slots=1)
+    theirs = workload.pod(gpus=1, slots=1, scheduler=twin.scheduler_name, kind="theirs")
+
+    with connection.slot_claims(node).held(first=2) as held:
+        ours.create()
+        theirs.create()
+        held.met(at_least=2)
+
+    expect(ours, theirs).bound_as_far_as(1)
+    expect.node(node).slots_never_oversold()
+
+
+@requirement("CONF-5")
+def test_two_schedulers_share_what_there_is(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, twin: Twin, expect: Expect, seed: int
+) -> None:
+    """However their claims overtake each other, all slots come to be owned, and none by two."""
+    nodes = [pool.add_gpu_node(gpus=8, slots=4) for _ in range(2)]
+    ours = [workload.pod(gpus=1, slots=1) for _ in range(6)]
+    theirs = [workload.pod(gpus=1, slots=1, scheduler=twin.scheduler_name, kind="theirs") for _ in range(6)]
+
+    with connection.slot_claims(*nodes).delayed(0.2, rate=0.5, seed=seed) as overtaken:
+        for pods in zip(ours, theirs, strict=True):
+            for pod in pods:
+                pod.create()
+        overtaken.met()
+        expect(*ours, *theirs).bound_as_far_as(8)
+
+    for node in nodes:
+        expect.node(node).slots_never_oversold()
+
+
+@requirement("CONF-6")
+def test_two_profiles_of_one_process_are_served(
+    pool: Pool, workload: Workload, profiles: Profiles, expect: Expect
+) -> None:
+    """Pods of both profiles are bound, and count for each other; different queue orders are refused at the start."""
+    node = pool.add_gpu_node(gpus=8)
+    first, second = workload.pod(gpus=4), workload.pod(gpus=4, scheduler=profiles.second)
+
+    expect(first.create()).bound_to(node)
+    expect(second.create()).bound_to(node)
+    beyond = workload.pod(gpus=1).create(), workload.pod(gpus=1, scheduler=profiles.second).create()
+    expect(*beyond).unscheduled("gpu")
+
+    profiles.another_queue_sort_is_refused()
+    first.finish("Succeeded")
+    expect(*beyond).bound_to(node)

@@ -284,6 +284,17 @@ VARIANTS = (
         {"RES-12": r"what s\d+-member-1 has reserved .* was given away: .*was bound to"},
     ),
     Variant(
+        "no-atomic-check",
+        "writes a claim that somebody has overtaken again without a look at what is left",
+        reference("no-atomic-check"),
+        {
+            "DEP-5": r"naming slots\nseen: .*its Pods ask for 4 slots, 2 are published",
+            "CONF-5": r"seen: .*2 are bound: .*its Pods ask for 2 slots, 1 are published",
+            "INV-5": r"\d+ slots of node s\d+-gpu-1 are owned, of \d+ published: ",
+        },
+        run=("DEP-5", "CONF-5"),
+    ),
+    Variant(
         "partial-gang",
         "binds members while one of the gang is still missing",
         reference("partial-gang"),

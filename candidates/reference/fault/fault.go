@@ -36,6 +36,7 @@ var (
 	LeakOnWaitingDelete    = named("leak-on-waiting-delete")  // slots stay held when a Pod is deleted while it waits at Permit
 	ReserveNotHeld         = named("reserve-not-held")        // Reserve keeps nothing: who waits at Permit holds no slot
 	DoubleUnreserve        = named("double-unreserve")        // Unreserve gives back twice, by count: once for somebody else
+	NoAtomicCheck          = named("no-atomic-check")         // a claim that somebody overtook is written without a look at what is left
 	CrashOnAnnotation      = named("crash-on-annotation")     // a malformed annotation ends the process
 	CrashOnNode            = named("crash-on-node")           // a node without labels or capacity ends the process
 	SilentForbidden        = named("silent-forbidden")        // a forbidden binding is waited for in silence
