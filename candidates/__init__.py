@@ -5,7 +5,7 @@ from candidates.deploy import deploy
 from candidates.deployed import Deployed, DeployError, ScrapeError
 from candidates.descriptor import Cause, Descriptor, Deviation, Gang, Metric
 from candidates.document import DescriptorError
-from candidates.host import HostDeployed
+from candidates.host import HostDeployed, directly
 from candidates.incluster import InClusterDeployed
 from candidates.loopback import Unreachable
 from candidates.reading import load
@@ -25,5 +25,6 @@ __all__ = [
     "Unreachable",
     "build",
     "deploy",
+    "directly",
     "load",
 ]

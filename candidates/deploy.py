@@ -4,16 +4,20 @@ from pathlib import Path
 
 from candidates.deployed import Deployed
 from candidates.descriptor import Descriptor
-from candidates.host import HostDeployed
+from candidates.host import HostDeployed, Through, directly
 from candidates.incluster import InClusterDeployed
 from clusters.processes import Supervisor
 from clusters.provider import Capability, Cluster, ProviderError
 
 
-def deploy(descriptor: Descriptor, cluster: Cluster, supervisor: Supervisor, workdir: Path, logs: Path) -> Deployed:
+def deploy(
+    descriptor: Descriptor, cluster: Cluster, supervisor: Supervisor, workdir: Path, logs: Path, *,
+    through: Through = directly,
+) -> Deployed:  # fmt: skip
     """Bring a candidate up and wait until it is ready.
 
-    `workdir` is made private (0700) and gets what is rendered (0600); `logs` gets one log a process or container.
+    `workdir` is made private (0700) and gets what is rendered (0600); `logs` gets one log a process or container;
+    `through` says under which address the processes shall find a dependency, given its name and its own.
 
     Raises:
         DescriptorError: it is not made for this Kubernetes version.
@@ -35,6 +39,6 @@ def deploy(descriptor: Descriptor, cluster: Cluster, supervisor: Supervisor, wor
             "describe the candidate by deployment.manifests, or without webhooks"
         )
     else:
-        deployed = HostDeployed(descriptor, cluster, supervisor, workdir, logs)
+        deployed = HostDeployed(descriptor, cluster, supervisor, workdir, logs, through)
     deployed.start()
     return deployed

@@ -666,13 +666,33 @@ class PermitPolicy(Model):
     """What becomes of it then."""
 
 
+class Answers(Model):
+    """Answers of a dependency that are well-formed and of no use, as bodies of its HTTP protocol."""
+
+    wrong_node: Text | None = None
+    """Body of an answer that names a node which nobody has asked about."""
+    empty: Text | None = None
+    """Body of an answer in which no node passes."""
+
+
 class Dependency(Model):
     """Something outside the scheduler that its decisions need."""
 
     process: Name | None = None
     """The process that is the dependency, where the candidate brings it."""
+    address: Text | None = None
+    """`host:port` where it answers plain HTTP, such as `127.0.0.1:$(port:extender)`. A process that is told it as
+    `$(dependency:NAME)` can be cut off from it: the suite then stands in between."""
     on_failure: Literal["closed", "degrade"]
-    """`closed`: Pods that need it wait; `degrade`: Pods that allow it go on without."""
+    """`closed`: Pods that need it wait; `degrade`: Pods that need it go on without."""
+    pod: Json | None = None
+    """Patch by which a Pod comes to need it. Without it, Pods with GPUs and the hard condition do."""
+    binds: bool = False
+    """Whether it is asked to bind Pods: then every Pod needs it."""
+    degraded: Regex | None = None
+    """With `degrade`: what a log, an event or a condition says of a Pod that went on without it."""
+    answers: Answers = Answers()
+    """What it could answer wrongly; without an `address` nothing."""
     max_age: Duration | None = None
     """Oldest snapshot that is still trusted."""
 
@@ -837,11 +857,15 @@ class Descriptor(Model):
         """Return the extended resources of a number of whole cards, for limits and for capacity."""
         return {resource: str(amount * cards) for resource, amount in self.workload.gpu.items()}
 
-    def pod(self, manifest: Json, *, hard: bool = True, gang: Gang | None = None, slots: int | None = None) -> Json:
+    def pod(
+        self, manifest: Json, *, hard: bool = True, gang: Gang | None = None, slots: int | None = None,
+        needs: str | None = None,
+    ) -> Json:  # fmt: skip
         """Return a Pod, or a Pod template, as this candidate wants it.
 
         It gets the first schedulerName unless it has one, the Pod patch, with `hard` the hard condition, with `gang`
-        the mark of a member, and with `slots` (0 included) what asks for so many.
+        the mark of a member, with `slots` (0 included) what asks for so many, and with `needs` what makes it need that
+        dependency.
 
         Raises:
             ValueError: a gang, or slots, are asked of a candidate that has none.
@@ -861,6 +885,8 @@ class Descriptor(Model):
             result = merged(result, self._expanded(self._gang().pod, _gang_names(gang)))
         if slots is not None:
             result = merged(result, self._expanded(self._slots().pod, names | {"slots": str(slots)}))
+        if needs and (asked_for := self.policies.dependencies[needs].pod):
+            result = merged(result, self._expanded(asked_for, names))
         return result
 
     def job(self, manifest: Json, *, hard: bool = True) -> Json:

@@ -49,6 +49,15 @@ READER_ROLES = (
 )
 
 
+# Name and address of a dependency to the address that processes are told.
+Through = Callable[[str, str], str]
+
+
+def directly(name: str, address: str) -> str:  # noqa: ARG001 - a `Through`
+    """Let nothing stand in front of any dependency."""
+    return address
+
+
 class PortTaken(Exception):
     """A process lost its port to somebody between the choice and the start."""
 
@@ -67,10 +76,11 @@ class HostDeployed(Deployed):
     _hint = "; is `auth: token` missing, or --authorization-kubeconfig?"
 
     def __init__(
-        self, descriptor: Descriptor, cluster: Cluster, supervisor: Supervisor, workdir: Path, logs: Path
-    ) -> None:
+        self, descriptor: Descriptor, cluster: Cluster, supervisor: Supervisor, workdir: Path, logs: Path,
+        through: Through,
+    ) -> None:  # fmt: skip
         super().__init__(descriptor, cluster)
-        self._supervisor = supervisor
+        self._supervisor, self._through = supervisor, through
         self._workdir, self._logs = _private(workdir), logs
         self._sections = {section.name: section for section in descriptor.deployment.processes}
         self._built = build(descriptor, cluster.kubernetes, Silent())
@@ -318,8 +328,13 @@ class HostDeployed(Deployed):
             "file": lambda name: str(self._workdir / process / name),
             "component": lambda name: str(self._cluster.binary(name)),
             "built": lambda name: str(self._built[name]),
+            "dependency": self._dependency,
         }
         return value_of(self._known() | inside)
+
+    def _dependency(self, name: str) -> str:
+        address = self.descriptor.policies.dependencies[name].address
+        return self._through(name, placeholders.expand(str(address), value_of(self._known())))
 
     def _known(self) -> dict[str, Callable[[str], str]]:
         return super()._known() | {"port": lambda name: str(self.ports[name])}

@@ -41,8 +41,12 @@ IN_PROCESS = (
         "feature-gates": "`controlPlane.featureGates` as a flag wants them: `A=true,B=false`",
         "workdir": "private folder of this process",
         "file:": "path of a file of this process's `files`: `$(file:config.yaml)`",
+        "dependency:": "`host:port` of a dependency, or of what stands in front of it: `$(dependency:extender)`",
     }
 )
+IN_ADDRESS = {
+    "port:": IN_SETUP["port:"],
+}
 IN_POD = ANYWHERE | {
     "pod.name": "name of the Pod",
     "pod.namespace": "its namespace",

@@ -28,6 +28,13 @@ from candidates.patch import Json
 # Characters of a refused value that an error repeats.
 MOST_SHOWN = 60
 
+# Where what a placeholder names is to be written down, and what it is called, if not by the placeholder's own word.
+PLACES = {
+    "built": ("`build`", "builds"),
+    "dependency": ("`policies.dependencies`, with an `address`", "dependencies with an address"),
+}
+NOUNS = {"built": "build", "dependency": "dependency with an address"}
+
 # Which placeholders are expanded where; the first pattern that begins the place decides.
 PROCESS = ("deployment", "processes", "*")
 SCOPES: tuple[tuple[Loc, dict[str, str]], ...] = (
@@ -49,6 +56,8 @@ SCOPES: tuple[tuple[Loc, dict[str, str]], ...] = (
     (("workload", "gang", "pod"), placeholders.IN_GANG),
     (("workload", "slots", "pod"), placeholders.IN_SLOTS_POD),
     (("workload", "slots", "node"), placeholders.IN_SLOTS),
+    (("policies", "dependencies", "*", "address"), placeholders.IN_ADDRESS),
+    (("policies", "dependencies", "*", "pod"), placeholders.IN_POD),
 )
 
 
@@ -118,16 +127,18 @@ def _misplaced(text: str, allowed: dict[str, str], loc: Loc, data: Json) -> Iter
     ports = [port for process in processes for port in _mapping(process.get("ports"))]
     index = loc[2] if loc[0] == "deployment" else None
     files = list(_mapping(processes[index].get("files"))) if isinstance(index, int) else []
-    known = {"port": ports, "file": files, "built": list(_mapping(data.get("build")))}
+    dependencies = _mapping(_mapping(data.get("policies")).get("dependencies"))
+    addressed = [name for name, each in dependencies.items() if _mapping(each).get("address")]
+    known = {"port": ports, "file": files, "built": list(_mapping(data.get("build"))), "dependency": addressed}
     for name in placeholders.names(text):
         kind, _, argument = (name or "").partition(":")
         if kind + ":" not in allowed or not argument:
             continue
-        wrong = f"`$({name})` names no {'build' if kind == 'built' else kind}"
+        wrong = f"`$({name})` names no {NOUNS.get(kind, kind)}"
         if kind == "component" and not re.fullmatch(r"[a-z][a-z0-9-]*", argument):
             yield placeholders.UnknownPlaceholder(wrong, "write the name of a binary, such as kube-scheduler")
         elif kind in known and argument not in known[kind]:
-            where, what = ("`build`", "builds") if kind == "built" else (f"`{kind}s` of the process", f"{kind}s")
+            where, what = PLACES.get(kind, (f"`{kind}s` of the process", f"{kind}s"))
             there = f"it knows {', '.join(known[kind])}" if known[kind] else f"there are no {what} yet"
             yield placeholders.UnknownPlaceholder(wrong, f"add {argument!r} to {where}; {there}")
 
@@ -211,7 +222,10 @@ def _unknown_names(found: Descriptor, source: Document) -> Iterator[Problem]:
     names = [process.name for process in found.deployment.processes]
     wanted: list[tuple[Loc, str | None]] = [(("deployment", "binder"), found.deployment.binder)]
     for each, dependency in found.policies.dependencies.items():
-        wanted.append((("policies", "dependencies", each, "process"), dependency.process))
+        here: Loc = ("policies", "dependencies", each)
+        wanted.append(((*here, "process"), dependency.process))
+        if dependency.on_failure == "degrade" and not dependency.degraded:
+            yield source.problem(here, "degraded is missing", "write what is said of a Pod that went on without it")
     for loc, name in wanted:
         if name and name not in names:
             remedy = f"name one of {', '.join(names)}" if names else "describe it in deployment.processes"

@@ -412,10 +412,11 @@ class _Layout:
 
     def _met(self) -> list[Lane]:
         """Lay out the requests that a rule of the fault proxy took, one lane for each object."""
-        last = {entry["number"]: entry for entry in self.of("request") if entry.get("rule")}
+        last = {(entry["instance"], entry["number"]): entry for entry in self.of("request") if entry.get("rule")}
         by_object: dict[str, list[Segment]] = defaultdict(list)
         for entry in last.values():
             what = " ".join(str(entry[key]) for key in ("verb", "resource", "name") if entry.get(key))
+            what = what if entry.get("resource") else f"{what} {entry.get('target', '')}"
             start, end = entry["received"], entry["at"] if entry["stage"] == "ended" else self.end
             x = self.x(start)
             width = max(self.x(end) - x, 2.0)
@@ -423,7 +424,7 @@ class _Layout:
             sent = f"API server {entry.get('upstream') or 'no answer'}" if entry.get("sent") else "not sent on"
             title = f"{what} of {entry.get('instance')}\n{start:.2f} s to {end:.2f} s: {label}\n{sent}"
             title += f", candidate {entry.get('status') or 'no answer'}"
-            by_object[str(entry.get("name") or entry.get("resource"))].append(
+            by_object[str(entry.get("name") or entry.get("resource") or entry.get("instance"))].append(
                 Segment(x, round(width, 1), "met", _fit(label, width - 8), _say(title))
             )
         lanes = [

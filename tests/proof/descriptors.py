@@ -12,7 +12,7 @@ import yaml
 Json = dict[str, Any]
 CANDIDATES = Path(__file__).parents[2] / "candidates"
 REFERENCE = CANDIDATES / "reference.yaml"
-TOY = Path(__file__).with_name("toy.py")
+TOY, SHIM = Path(__file__).with_name("toy.py"), Path(__file__).with_name("shim.py")
 # The one that the role of a scheduler grants.
 LEASE = {"namespace": "kube-system", "name": "kube-scheduler"}
 # Seconds. Short, so that a Pod nobody wakes is soon told from one in backoff.
@@ -65,6 +65,57 @@ def toy(*faults: str, family: str = "own") -> Json:
 def toy_without_conditions() -> Json:
     """Describe the small scheduler as one that is right in another way: it says why a Pod waits in events alone."""
     return toy("no-condition") | {"signals": {"podCondition": False}}
+
+
+def toy_bound_by_extender(*faults: str) -> Json:
+    """Describe the small scheduler with the extender of the candidate `extender`, which binds its Pods."""
+    descriptor, extender = toy(*faults), _shipped("extender.yaml")
+    descriptor["identity"]["name"] = "-".join(["toy-extender", *faults])
+    descriptor["setup"] = extender["setup"]
+    process = descriptor["deployment"]["processes"][0]
+    process["args"].append("--binder=http://$(dependency:binder)")
+    descriptor["deployment"] = {"processes": [extender["deployment"]["processes"][0], process], "binder": "scheduler"}
+    descriptor["claims"] = {"extender-bind": {}}
+    descriptor["policies"]["extenderTimeout"] = "2s"
+    descriptor["policies"]["dependencies"] = {"binder": extender["policies"]["dependencies"]["binder"]}
+    return descriptor
+
+
+def extender(name: str, **changed: Any) -> Json:
+    """Describe the candidate `extender` with fields of one of its extenders changed."""
+    descriptor = _shipped("extender.yaml")
+    _without_deviations(descriptor)
+    configuration = _configuration(descriptor)
+    entry = next(each for each in configuration["extenders"] if f"$(dependency:{name})" in each["urlPrefix"])
+    entry.update(changed)
+    _write_configuration(descriptor, configuration)
+    return descriptor
+
+
+def through_shim(*faults: str) -> Json:
+    """Describe the candidate `extender` with a further program of its own between scheduler and dependency."""
+    descriptor = _shipped("extender.yaml")
+    _without_deviations(descriptor)
+    descriptor["identity"]["name"] = "-".join(["extender-shim", *faults])
+    configuration = _configuration(descriptor)
+    configuration["extenders"][0]["urlPrefix"] = "http://127.0.0.1:$(port:shim)/network"
+    _write_configuration(descriptor, configuration)
+    shim = {
+        "name": "shim",
+        "command": [sys.executable, str(SHIM)],
+        "args": ["--port=$(port:shim)", "--ask=$(dependency:network)", *(f"--fault={each}" for each in faults)],
+        "ports": {"shim": "auto"},
+        "readiness": {"scheme": "http", "port": "shim"},
+    }
+    descriptor["deployment"]["processes"].insert(1, shim)
+    return descriptor
+
+
+def ignorable() -> Json:
+    """Describe the candidate `extender-ignorable`."""
+    descriptor = _shipped("extender-ignorable.yaml")
+    _without_deviations(descriptor)
+    return descriptor
 
 
 def stock(*disabled: str) -> Json:
@@ -133,13 +184,19 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        shutil.copytree(CANDIDATES, path, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+        shutil.copytree(CANDIDATES, path, ignore=_modules)
 
     def write(self, name: str, descriptor: Json) -> Path:
         """Write a descriptor and return its path."""
         file = self.path / f"{name}.proof.yaml"
         file.write_text(yaml.safe_dump(descriptor, sort_keys=False))
         return file
+
+
+def _modules(folder: str, names: list[str]) -> list[str]:
+    """Return what of a folder belongs to the suite and to no candidate."""
+    ours = [name for name in names if name.endswith(".py") and Path(folder) == CANDIDATES]
+    return [*ours, *({"__pycache__"} & set(names))]
 
 
 def faults(descriptor: Json, program: str) -> list[str]:
@@ -156,6 +213,21 @@ def faults(descriptor: Json, program: str) -> list[str]:
 def _without_deviations(descriptor: Json) -> None:
     """Let nothing cover what a wrong scheduler does."""
     descriptor.pop("deviations", None)
+
+
+def _configuration(descriptor: Json) -> Json:
+    file = _scheduler(descriptor)["files"]["config.yaml"]
+    configuration: Json = yaml.safe_load((CANDIDATES / file["source"]).read_text())
+    return configuration
+
+
+def _write_configuration(descriptor: Json, configuration: Json) -> None:
+    _scheduler(descriptor)["files"]["config.yaml"] = {"content": yaml.safe_dump(configuration)}
+
+
+def _scheduler(descriptor: Json) -> Json:
+    found: Json = next(each for each in descriptor["deployment"]["processes"] if each["name"] == "scheduler")
+    return found
 
 
 def _shipped(name: str) -> Json:

@@ -33,6 +33,8 @@ UNITS = {"n": 1e-6, "u": 1e-3, "m": 1} | {unit: 10 ** (3 * power) for power, uni
 UNITS |= {f"{unit}i": 2 ** (10 * power) * 10**3 for power, unit in enumerate("KMGTPE", 1)}
 QUANTITY = re.compile(r"([\d.]+)(?:[eE]([+-]?\d+)|([A-Za-z]*))")
 FAULTS: set[str] = set()
+# Seconds for an extender to bind a Pod.
+BINDER_PATIENCE = 2.0
 
 
 def broken(name: str) -> bool:
@@ -220,8 +222,11 @@ class Election:
 class Scheduler:
     """Decides under one lock, writes to the API server outside of it."""
 
-    def __init__(self, api: Api, names: list[str], max_backoff: float, election: Election | None) -> None:
+    def __init__(
+        self, api: Api, names: list[str], max_backoff: float, election: Election | None, binder: str = ""
+    ) -> None:
         self._api, self._names, self._max_backoff, self._election = api, names, max_backoff, election
+        self._binder = binder
         self._lock = threading.Condition(threading.RLock())
         self._nodes: dict[str, Json] = {}
         self._pods: dict[str, Json] = {}
@@ -423,7 +428,10 @@ class Scheduler:
         uid, path = metadata["uid"], f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/binding"
         binding = {"metadata": {"name": metadata["name"], "uid": uid}, "target": {"kind": "Node", "name": node}}
         try:
-            self._api.send("POST", path, {"apiVersion": "v1", "kind": "Binding", **binding}).close()
+            if self._binder:
+                self._bind_by_extender(metadata, node)
+            else:
+                self._api.send("POST", path, {"apiVersion": "v1", "kind": "Binding", **binding}).close()
         except (OSError, HTTPException) as error:
             why = f"binding rejected: {error}"
             known = getattr(error, "code", 500) < 500
@@ -449,6 +457,23 @@ class Scheduler:
             since = max(waiting.failed_at, waiting.since) if broken("last-attempt-latency") else waiting.since
             self._latencies.append(time.monotonic() - since)
         self._announce(waiting, "Normal", "Scheduled", f"bound to {node}")
+
+    def _bind_by_extender(self, metadata: Json, node: str) -> None:
+        asked = {"podName": metadata["name"], "podNamespace": metadata["namespace"], "podUID": metadata["uid"]}
+        body, headers = json.dumps(asked | {"node": node}).encode(), {"Content-Type": "application/json"}
+        while True:
+            try:
+                with urllib.request.urlopen(
+                    urllib.request.Request(f"{self._binder}/bind", body, headers), timeout=BINDER_PATIENCE
+                ) as answer:
+                    said = json.load(answer).get("Error")
+            except TimeoutError:
+                if broken("retry-after-bind"):
+                    continue
+                raise
+            if said:
+                raise OSError(said)
+            return
 
     def _is_bound(self, path: str) -> bool:
         try:
@@ -520,12 +545,13 @@ def main() -> None:
     parser.add_argument("--scheduler-name", action="append", required=True)
     parser.add_argument("--max-backoff", type=float, default=10.0, help="seconds")
     parser.add_argument("--elect", help="Lease to hold before anything is bound, as namespace/name")
+    parser.add_argument("--binder", default="", help="URL of an extender that binds")
     parser.add_argument("--fault", action="append", default=[])
     options = parser.parse_args()
     FAULTS.update(options.fault)
     api = Api(options.kubeconfig)
     election = Election(api, options.elect) if options.elect else None
-    scheduler = Scheduler(api, options.scheduler_name, options.max_backoff, election)
+    scheduler = Scheduler(api, options.scheduler_name, options.max_backoff, election, options.binder)
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

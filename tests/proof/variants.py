@@ -4,7 +4,20 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.proof.descriptors import Json, beside_stock, overwriting, reference, stock, stock_unheard, stock_with, toy
+from tests.proof.descriptors import (
+    Json,
+    beside_stock,
+    extender,
+    ignorable,
+    overwriting,
+    reference,
+    stock,
+    stock_unheard,
+    stock_with,
+    through_shim,
+    toy,
+    toy_bound_by_extender,
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +123,46 @@ VARIANTS = (
             "ROB-3": "says that the right to write events is missing: in its log.*\nseen: .*none of its 0 lines",
             "ROB-4": "says that the right to write leases is missing: in its log.*\nseen: .*none of its 0 lines",
         },
+    ),
+    # The stock scheduler with an extender, configured wrongly.
+    Variant(
+        "ignorable",
+        "goes on without an extender that a hard condition rests on",
+        ignorable(),
+        {"DEP-6": r"waits while network is down\nseen: .*marks the extender network as ignorable: true.*In production"},
+        {"INV-1": AT_BINDING, "DEP-1": "so it does in every other outage"},
+        run=("DEP-6",),
+    ),
+    Variant(
+        "takes-any-node",
+        "takes a node for an answer that it has not asked about",
+        extender("network", nodeCacheCapable=False),
+        {"DEP-1": r"expected: Pod s\d+-pod-\d+ never bound\nseen: .*it was bound to nobody-asked-about-this-node"},
+        {},
+    ),
+    Variant(
+        "never-degrades",
+        "lets a Pod wait for a dependency that it may go on without",
+        extender("locality", ignorable=False),
+        {"DEP-3": NOT_BOUND.format("SchedulerError")},
+    ),
+    Variant(
+        "fail-open",
+        "lets every node pass when the dependency cannot be asked",
+        through_shim("fail-open"),
+        {"DEP-1": r"expected: Pod s\d+-pod-\d+ never bound\nseen: +it was bound to"},
+    ),
+    Variant(
+        "fail-open-on-garbage",
+        "lets every node pass when the dependency's answer cannot be read",
+        through_shim("fail-open-on-garbage"),
+        {"DEP-1": r"expected: Pod s\d+-pod-\d+ never bound\nseen: +it was bound to"},
+    ),
+    Variant(
+        "no-retry-after-error",
+        "refuses a Pod for ever once the dependency could not be asked about it",
+        through_shim("no-retry-after-error"),
+        {"DEP-2": NOT_BOUND.format("it is refused")},
     ),
     # The stock scheduler with a rival in the same deployment.
     Variant(
@@ -384,6 +437,12 @@ VARIANTS = (
         {"INV-3": "the same end, judged as an invariant"},
     ),
     Variant(
+        "trusts-stale-snapshot",
+        "trusts a published capacity whatever its age",
+        reference("trusts-stale-snapshot"),
+        {"DEP-4": r"expected: Pod .* unscheduled.*\nseen: +it was bound to"},
+    ),
+    Variant(
         "silent-forbidden",
         "waits in silence for a binding that is forbidden",
         reference("silent-forbidden"),
@@ -499,6 +558,12 @@ VARIANTS = (
         "waits for the oldest Pod's backoff before it tries any other",
         toy("doomed-first"),
         {"RES-5": NOT_BOUND.format("(nothing says it was tried|Insufficient)")},
+    ),
+    Variant(
+        "retry-after-bind",
+        "asks its extender to bind a Pod again when the answer does not come in time",
+        toy_bound_by_extender("retry-after-bind"),
+        {"DEP-7": r"no binding request for Pod .* after .*\nseen: +\d"},
     ),
     Variant(
         "silent-reject",

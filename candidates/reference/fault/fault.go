@@ -39,6 +39,7 @@ var (
 	NoAtomicCheck          = named("no-atomic-check")         // a claim that somebody overtook is written without a look at what is left
 	CrashOnAnnotation      = named("crash-on-annotation")     // a malformed annotation ends the process
 	CrashOnNode            = named("crash-on-node")           // a node without labels or capacity ends the process
+	TrustsStaleSnapshot    = named("trusts-stale-snapshot")   // a capacity is trusted whatever its age
 	SilentForbidden        = named("silent-forbidden")        // a forbidden binding is waited for in silence
 	FalseScheduledEvent    = named("false-scheduled-event")   // success is announced before the binding
 	ContradictoryCondition = named("contradictory-condition") // a bound Pod is said to be unscheduled

@@ -8,6 +8,7 @@ package slots
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -52,6 +53,9 @@ func (s *Slots) NewPlugin(_ context.Context, raw runtime.Object, handle framewor
 			return nil, err
 		}
 		s.handle, s.store = handle, store{objects: client}
+	}
+	if fault.Is(fault.TrustsStaleSnapshot) {
+		args.MaxAge.Duration = math.MaxInt64
 	}
 	made := &plugin{args: args, slots: s, handle: handle}
 	made.PreBindsIf = func(state framework.CycleState, _ *v1.Pod) bool { return cycleOf(state) != nil }
