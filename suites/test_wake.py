@@ -145,13 +145,14 @@ def test_published_slots_grow(pool: Pool, workload: Workload, expect: Expect) ->
 @requirement("WAKE-9")
 def test_the_reason_follows_the_cause(pool: Pool, workload: Workload, attempts: Attempts, expect: Expect) -> None:
     """At the next provoked attempt the condition names what blocks then."""
-    node = pool.add_gpu_node(gpus=4, network=False)
+    node = pool.add_gpu_node(gpus=8, network=False)
     # Once it is bound the candidate has seen the node Ready, and has no taint to blame at first.
     expect(workload.pod(network=False, on=node).create()).bound_to(node)
     waiting = workload.pod(gpus=8).create()
     expect(waiting).waiting_for("network")
 
     with pool.others_on_network():
+        node.set_allocatable(gpus=4)
         node.join_network()
         attempts.provoke(waiting)
 

@@ -179,6 +179,18 @@ ONE_PROBLEM: dict[str, tuple[tuple[str, str], int, str, str, str]] = {
         ("schedulerNames", "workload: {slots: {pod: {}, node: {},published: {resource: b, field: .}}}\nschedulerNames"),
         9, "workload.slots.published.field", "'.' has the wrong form", "status.slots",
     ),
+    "dependency without an address in a placeholder": (
+        ("ports: {web: auto}", "args: [$(dependency:x)]\npolicies: {dependencies: {x: {onFailure: closed}}}"), 15,
+        "deployment.processes[0].args[0]", "names no dependency with an address", "add 'x' to `policies.dependencies`",
+    ),
+    "process placeholder in an address": (
+        ("schedulerNames", "policies: {dependencies: {x: {onFailure: closed, address: $(server)}}}\nschedulerNames"), 9,
+        "policies.dependencies.x.address", "`$(server)` is not", "$(port:NAME)",
+    ),
+    "dependency that degrades in silence": (
+        ("schedulerNames", "policies: {dependencies: {x: {onFailure: degrade}}}\nschedulerNames"), 9,
+        "policies.dependencies.x", "degraded is missing", "what is said",
+    ),
     "minor as a number": (
         ('["1.37"]', "[1.37]"), 10, "kubernetesVersions[0]", "1.37 is no text", "put it in quotes",
     ),

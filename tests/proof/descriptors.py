@@ -92,13 +92,20 @@ def extender(name: str, **changed: Any) -> Json:
     return descriptor
 
 
-def through_shim(*faults: str) -> Json:
-    """Describe the candidate `extender` with a further program of its own between scheduler and dependency."""
+def through_shim(*faults: str, whole_nodes: bool = False) -> Json:
+    """Describe the candidate `extender` with a further program of its own between scheduler and dependency.
+
+    With `whole_nodes` the scheduler asks by nodes, not by names, and only to filter.
+    """
     descriptor = _shipped("extender.yaml")
     _without_deviations(descriptor)
     descriptor["identity"]["name"] = "-".join(["extender-shim", *faults])
     configuration = _configuration(descriptor)
-    configuration["extenders"][0]["urlPrefix"] = "http://127.0.0.1:$(port:shim)/network"
+    entry = configuration["extenders"][0]
+    entry["urlPrefix"] = "http://127.0.0.1:$(port:shim)/network"
+    if whole_nodes:
+        entry["nodeCacheCapable"] = False
+        del entry["prioritizeVerb"], entry["preemptVerb"]
     _write_configuration(descriptor, configuration)
     shim = {
         "name": "shim",

@@ -22,6 +22,19 @@ def broken(name: str) -> bool:
     return bool(OPTIONS.fault == name)
 
 
+def with_nodes(answer: bytes, nodes: dict[str, Any]) -> bytes:
+    """Put whole nodes in place of names, for a scheduler that asks with whole nodes and takes whatever it gets."""
+    try:
+        said = json.loads(answer)
+    except ValueError:
+        return answer
+    names = said.pop("NodeNames", None) or []
+    known = [name for name in names if name in nodes or broken("takes-any-node")]
+    return json.dumps(
+        said | {"Nodes": {"items": [nodes.get(name, {"metadata": {"name": name}}) for name in known]}}
+    ).encode()
+
+
 class Shim(BaseHTTPRequestHandler):
     """One connection of the scheduler."""
 
@@ -39,6 +52,9 @@ class Shim(BaseHTTPRequestHandler):
             self._answer(200, json.dumps({"NodeNames": []}).encode())
             return
         everything = json.dumps({"NodeNames": args.get("nodenames")}).encode()
+        nodes = {node["metadata"]["name"]: node for node in (args.get("nodes") or {}).get("items", [])}
+        if nodes:
+            asked = json.dumps({"Pod": args["pod"], "NodeNames": list(nodes)}).encode()
         try:
             status, answer = self._asked(asked)
         except (OSError, http.client.HTTPException):
@@ -53,6 +69,8 @@ class Shim(BaseHTTPRequestHandler):
                 json.loads(answer)
             except ValueError:
                 answer = everything
+        if nodes and status == 200:
+            answer = with_nodes(answer, nodes)
         self._answer(status, answer)
 
     def _asked(self, body: bytes) -> tuple[int, bytes]:

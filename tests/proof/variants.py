@@ -136,7 +136,7 @@ VARIANTS = (
     Variant(
         "takes-any-node",
         "takes a node for an answer that it has not asked about",
-        extender("network", nodeCacheCapable=False),
+        through_shim("takes-any-node", whole_nodes=True),
         {"DEP-1": r"expected: Pod s\d+-pod-\d+ never bound\nseen: .*it was bound to nobody-asked-about-this-node"},
         {},
     ),
