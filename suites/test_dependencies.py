@@ -14,7 +14,7 @@ def test_a_failing_dependency_is_no_permission(
             node = pool.new_gpu_node(gpus=8)
             node.until_ready()
             waiting = workload.pod(gpus=1, on=node, needs=needed.needs).create()
-            outage.met_by(waiting)
+            outage.met_by(waiting, again=True)
 
             beside = workload.pod(network=False, on=node).create()
             expect(beside).bound_to(node)
