@@ -209,3 +209,67 @@ def test_a_scheduler_killed_before_the_bind_holds_nothing(
     expect(workload.pod(gpus=5).create()).unscheduled("gpu")
     expect.node(node).fully_usable()
     expect(pod).bindings(exactly=1)
+
+
+@requirement("RES-13")
+def test_one_component_binds(
+    pool: Pool, workload: Workload, faults: Faults, attempts: Attempts, expect: Expect
+) -> None:
+    """Each attempt sends one binding request, declared retries apart, also when the custom binder fails."""
+    node = pool.add_gpu_node(gpus=8)
+    lucky, unlucky = workload.pod(gpus=1), workload.pod(gpus=1)
+    expect(lucky.create()).bound_to(node)
+
+    with faults.bind.denied(unlucky):
+        unlucky.create()
+        expect(unlucky).bind_refused(at_least=2)
+
+    expect(unlucky).bound_to(node)
+    expect(lucky, unlucky).bindings(exactly=1)
+    attempts.sent_one_binding_each(lucky, unlucky)
+
+
+@requirement("RES-18")
+@pytest.mark.parametrize("said", [409, None], ids=["done-by-another", "nothing"])
+def test_a_bind_that_nobody_did_is_noticed(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, expect: Expect, said: int | None
+) -> None:
+    """A binder that is told that another was first, or nothing, while nobody has bound the Pod, tries again."""
+    node = pool.add_gpu_node(gpus=8)
+    pod = workload.pod(gpus=8)
+    binding = connection.binding(pod)
+
+    with binding.answered(said) if said else binding.reset() as fault:
+        pod.create()
+        fault.met()
+        expect(pod).told_why_it_waits()
+        expect(pod).not_told_success()
+        expect(pod).never_bound()
+
+    expect(pod).bound_to(node)
+    expect(pod).bindings(exactly=1)
+    expect(pod).told_success()
+
+
+@requirement("RES-19")
+@pytest.mark.parametrize("ending", ["applied", "overtaken", "dropped"])
+def test_a_bind_that_was_given_up_settles_on_the_truth(
+    pool: Pool, workload: Workload, connection: ConnectionFaults, fences: Fences, expect: Expect, ending: str
+) -> None:
+    """A bind that was given up while it was under way is one binding, whatever becomes of it, and counts once."""
+    node = pool.add_gpu_node(gpus=8)
+    slow = workload.pod(gpus=4)
+
+    late = connection.binding(slow).answered_early(then="drop" if ending == "dropped" else "let", first=1)
+    with late as given_up:
+        slow.create()
+        given_up.met()
+        if ending == "overtaken":
+            expect(slow).bound_to(node)
+
+    expect(slow).bound_to(node)
+    fences.backoff()
+    beside = workload.pod(gpus=4).create()
+    expect(beside).bound_to(node)
+    expect(workload.pod(gpus=1).create()).unscheduled("gpu")
+    expect(slow).bindings(exactly=1)

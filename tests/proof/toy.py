@@ -442,6 +442,8 @@ class Scheduler:
                 return
             with self._lock:
                 self._assumed.pop(uid, None)
+                if broken("leak-on-given-up-bind") and not known:
+                    self._assumed[f"{uid}, given up"] = node, requests(waiting.pod)
                 self._room_was_made()
                 self._failed(waiting, "error", 0.0)
                 waiting.ready_at = waiting.failed_at + self._backoff(waiting)

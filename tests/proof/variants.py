@@ -448,6 +448,20 @@ VARIANTS = (
         reference("silent-forbidden"),
         {"ROB-3": r"says that the right to bind Pods is missing: .*\nseen: .*none of its \d+ lines"},
     ),
+    Variant(
+        "double-bind",
+        "lets DefaultBinder bind too when its own binding has failed",
+        reference("double-bind"),
+        {"RES-13": r"at most 1 binding requests for each attempt\nseen: +\d+ binding requests in \d attempts"},
+        {"INV-2": "two requests an attempt are more than backoff allows"},
+    ),
+    Variant(
+        "bind-claims-success",
+        "takes a binding that failed for one that somebody else has done",
+        reference("bind-claims-success"),
+        {"RES-18": r"event FailedScheduling about Pod .*\nseen: +events about it: (Scheduled|none)"},
+        {"OBS-6": "it announces the binding", "INV-4": "the Pod stays assumed"},
+    ),
     # The small scheduler with a fault.
     Variant(
         "preference-wins",
@@ -517,6 +531,12 @@ VARIANTS = (
         toy("ledger-lost"),
         {"RES-11": r"expected: Pod .* unscheduled, .* naming gpu\nseen: +it was bound to"},
         {"CAP-4": AT_BINDING},
+    ),
+    Variant(
+        "leak-on-given-up-bind",
+        "keeps what a Pod had reserved when its binding is not answered, beside what the next try reserves",
+        toy("leak-on-given-up-bind"),
+        {"RES-19": NOT_BOUND.format("Insufficient")},
     ),
     Variant(
         "double-count",

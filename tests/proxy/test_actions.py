@@ -331,3 +331,27 @@ def test_sync_hands_over_everything_that_has_ended(bench: Bench) -> None:
     ended: list[dict[str, Any]] = [entry for entry in bench.entries if entry["stage"] == "ended"]
     assert len(ended) == 5
     assert [entry["number"] for entry in ended] == sorted(entry["number"] for entry in ended)
+
+
+@pytest.mark.parametrize("then", ["let", "drop"])
+def test_answered_early(bench: Bench, then: str) -> None:
+    name = bench.rule(BINDINGS, do="hold", early=True, status=504)
+    client = bench.client()
+    client.send(bind())
+    assert client.status() == 504
+    client.send(ask())  # the same connection carries what comes next
+    bench.upstream.next().send(answer())
+    assert client.status() == 200
+    assert bench.upstream.nothing_came()
+    assert not any(entry["stage"] == "ended" and entry.get("rule") == name for entry in bench.entries)
+
+    bench.proxy.remove(name, then=then)
+    if then == "let":
+        arrived = bench.upstream.next()
+        assert arrived.raw == bind()
+        arrived.send(answer(b"{}", "201 Created", "Audit-Id: true"))
+    entry = bench.entry(rule=name)
+    assert (entry["end"], entry["sent"], entry["status"]) == (
+        ("answered", True, 504) if then == "let" else ("dropped", False, 504)
+    )
+    assert entry["upstream"] == (201 if then == "let" else 0)

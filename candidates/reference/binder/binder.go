@@ -48,8 +48,12 @@ func (p *plugin) Bind(ctx context.Context, _ framework.CycleState, pod *v1.Pod, 
 	if fault.Is(fault.SilentForbidden) && apierrors.IsForbidden(err) {
 		<-ctx.Done()
 	}
-	if err != nil {
+	switch {
+	case err == nil, fault.Is(fault.BindClaimsSuccess):
+		return nil
+	case fault.Is(fault.DoubleBind):
+		return framework.NewStatus(framework.Skip) // DefaultBinder is next
+	default:
 		return framework.AsStatus(err)
 	}
-	return nil
 }

@@ -40,6 +40,8 @@ var (
 	CrashOnAnnotation      = named("crash-on-annotation")     // a malformed annotation ends the process
 	CrashOnNode            = named("crash-on-node")           // a node without labels or capacity ends the process
 	TrustsStaleSnapshot    = named("trusts-stale-snapshot")   // a capacity is trusted whatever its age
+	DoubleBind             = named("double-bind")             // a binding that failed is tried by DefaultBinder too
+	BindClaimsSuccess      = named("bind-claims-success")     // a binding that failed is taken for one that somebody else has done
 	SilentForbidden        = named("silent-forbidden")        // a forbidden binding is waited for in silence
 	FalseScheduledEvent    = named("false-scheduled-event")   // success is announced before the binding
 	ContradictoryCondition = named("contradictory-condition") // a bound Pod is said to be unscheduled
