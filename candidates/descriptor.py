@@ -29,7 +29,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from candidates import placeholders
 from candidates.document import DescriptorError, Document
-from candidates.patch import Json, merged
+from candidates.patch import EVERY, Json, merged
 from clusters.provider import ControlPlane
 
 
@@ -599,6 +599,28 @@ class SlotsSection(Model):
     """Where their owners are written down."""
 
 
+class DevicesSection(Model):
+    """GPUs as devices of the Kubernetes API (DRA), in place of extended resources. `gpu` is what they are counted in.
+
+    The suite publishes the ResourceSlice of each node; the DeviceClass belongs into `setup`.
+    """
+
+    driver: ObjectName
+    """Driver that the ResourceSlices name."""
+    claim: Json
+    """Template of the object that is created before a Pod which asks for `$(gpus)` GPUs."""
+    resource: Resource = "resource.k8s.io/v1/resourceclaimtemplates"
+    """The object's resource as in its URL."""
+    pod: Json
+    """Patch by which the Pod then names it."""
+    together: Json | None = None
+    """Patch of `claim` that wants all of them in one domain, such as that of NVLink."""
+    attributes: dict[Text, dict[Text, Any]] = {}
+    """Attributes of each published device, as the API has them: `nvlink: {string: $(node.name)-$(device.domain)}`."""
+    per_domain: Annotated[int, Field(ge=1)] = 4
+    """GPUs of one domain."""
+
+
 class HardNodeLabel(Model):
     """The hard condition under test: only nodes with this label may run the Pod."""
 
@@ -644,6 +666,8 @@ class Workload(Model):
     """How a gang is asked for; needs the claim `gang` to be tested."""
     slots: SlotsSection | None = None
     """How slots are asked for; needs the claim `slots` to be tested."""
+    devices: DevicesSection | None = None
+    """How GPUs are asked for where they are devices; needs the claim `dra` to be tested."""
     auxiliary_pods: dict[Text, str] = {}
     """Labels of Pods that the candidate makes for itself (placeholders, reservations) and that no scenario counts."""
 
@@ -889,6 +913,39 @@ class Descriptor(Model):
             result = merged(result, self._expanded(asked_for, names))
         return result
 
+    def by_claim(self, manifest: Json, cards: int, *, together: bool = False) -> tuple[Json, Json]:
+        """Return a Pod that asks for cards as devices in place of extended resources, and what is created before it.
+
+        With `together` all of them are to be in one domain.
+
+        Raises:
+            ValueError: the candidate has no devices, or no word for a domain.
+        """
+        words = self.workload.devices
+        if words is None or (together and words.together is None):
+            raise ValueError(f"{self.path}: workload.devices: the candidate describes no such devices")
+        names = {"pod.name": manifest["metadata"]["name"], "pod.namespace": manifest["metadata"].get("namespace", "")}
+        claim = self._expanded(words.claim, names | {"gpus": cards})
+        if together:
+            claim = merged(claim, self._expanded(words.together or {}, names | {"gpus": cards}))
+        without = dict.fromkeys(self.workload.gpu)
+        rest = {"name": EVERY, "resources": {"requests": without, "limits": without}}
+        pod = merged(manifest, {"spec": {"containers": [rest], "initContainers": [rest]}})
+        return merged(pod, self._expanded(words.pod, names | {"gpus": cards})), claim
+
+    def device(self, node: str, number: int) -> Json:
+        """Return a device of a node as its ResourceSlice lists it.
+
+        Raises:
+            ValueError: the candidate has no devices.
+        """
+        words = self.workload.devices
+        if words is None:
+            raise ValueError(f"{self.path}: workload.devices: the candidate describes no devices")
+        names: dict[str, str | int] = {"node.name": node, "device": number, "device.domain": number // words.per_domain}
+        attributes: Json = self._expanded(words.attributes, names)
+        return {"name": f"gpu-{number}", "attributes": attributes}
+
     def job(self, manifest: Json, *, hard: bool = True) -> Json:
         """Return a Job as this candidate wants it, its Pod template included."""
         template = self.pod(manifest["spec"]["template"], hard=hard)
@@ -906,7 +963,7 @@ class Descriptor(Model):
             ValueError: slots are asked of a candidate that has none.
         """
         wanted = self.workload.node
-        capacity = dict(wanted.capacity) | (self.gpus(gpus) if gpus else {})
+        capacity = dict(wanted.capacity) | (self.gpus(gpus) if gpus and not self.workload.devices else {})
         patch: Json = {"metadata": {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}}
         names = {"node.name": manifest["metadata"]["name"], "node.gpus": gpus}
         patch = self._expanded(patch, names)

@@ -55,6 +55,14 @@ IN_SLOTS = ANYWHERE | {
     "slots": "number of slots, always as text",
 }
 IN_SLOTS_POD = IN_POD | IN_SLOTS
+IN_DEVICES = IN_POD | {
+    "gpus": "number of GPUs (a number where it stands alone)",
+}
+IN_DEVICE = ANYWHERE | {
+    "node.name": "name of the node",
+    "device": "number of the device on its node, from 0 (a number where it stands alone)",
+    "device.domain": "number of its domain on its node, from 0 (a number where it stands alone)",
+}
 IN_JOB = ANYWHERE | {
     "job.name": "name of the Job",
 }

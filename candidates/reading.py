@@ -58,6 +58,10 @@ SCOPES: tuple[tuple[Loc, dict[str, str]], ...] = (
     (("workload", "slots", "node"), placeholders.IN_SLOTS),
     (("policies", "dependencies", "*", "address"), placeholders.IN_ADDRESS),
     (("policies", "dependencies", "*", "pod"), placeholders.IN_POD),
+    (("workload", "devices", "claim"), placeholders.IN_DEVICES),
+    (("workload", "devices", "together"), placeholders.IN_DEVICES),
+    (("workload", "devices", "pod"), placeholders.IN_DEVICES),
+    (("workload", "devices", "attributes"), placeholders.IN_DEVICE),
 )
 
 

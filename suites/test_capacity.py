@@ -2,7 +2,7 @@
 
 import random
 
-from fixtures import Churn, Expect, Faults, Fences, Pool, Workload, requirement
+from fixtures import Attempts, Churn, Expect, Faults, Fences, Pool, Workload, requirement
 
 
 @requirement("CAP-4")
@@ -59,3 +59,27 @@ def test_single_gpu_pods_fill_nodes_exactly(pool: Pool, workload: Workload, expe
 
     expect(one_more).unscheduled("gpu")
     expect(one_more).never_bound()
+
+
+@requirement("CAP-3")
+def test_devices_of_one_claim_share_their_domain(
+    pool: Pool, workload: Workload, attempts: Attempts, expect: Expect
+) -> None:
+    """Two and two free GPUs of two domains do not satisfy a Pod that wants four of one; four of one do."""
+    node = pool.add_gpu_node(gpus=8)
+    in_both_domains = [workload.pod(gpus=2, together=True) for _ in range(4)]
+    for pod in in_both_domains:
+        expect(pod.create()).bound_to(node)
+    expect(*in_both_domains).owning_devices(together=True)
+    one_domain, other_domain = expect(*in_both_domains).by_domain()
+    one_domain[0].delete()
+    other_domain[0].delete()
+
+    waiting = workload.pod(gpus=4, together=True).create()
+    expect(waiting).waiting_for("gpu")
+    attempts.provoke(waiting)
+    expect(waiting).never_bound()
+
+    one_domain[1].delete()
+    expect(waiting).bound_to(node)
+    expect(waiting).owning_devices(together=True)

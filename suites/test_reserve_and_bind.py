@@ -273,3 +273,48 @@ def test_a_bind_that_was_given_up_settles_on_the_truth(
     expect(beside).bound_to(node)
     expect(workload.pod(gpus=1).create()).unscheduled("gpu")
     expect(slow).bindings(exactly=1)
+
+
+@requirement("RES-20")
+def test_a_claim_of_devices_that_cannot_be_written_holds_nothing(
+    pool: Pool, workload: Workload, faults: Faults, expect: Expect
+) -> None:
+    """A Pod whose devices cannot be written down is not bound and holds none; after a heal it is bound once."""
+    node = pool.add_gpu_node(gpus=8)
+    pod = workload.pod(gpus=8)
+
+    with faults.claims.denied(pod) as denied:
+        pod.create()
+        denied.met()
+        other = workload.pod(gpus=8).create()
+        expect(other).bound_to(node)
+        other.delete()
+        denied.met(at_least=3)
+        expect(pod).not_told_success()
+        expect(pod).never_bound()
+
+    expect(pod).bound_to(node)
+    expect(pod).bindings(exactly=1)
+    expect(pod).owning_devices()
+
+
+@requirement("RES-21")
+def test_a_volume_that_is_never_provisioned_holds_nothing(
+    pool: Pool, workload: Workload, faults: Faults, expect: Expect
+) -> None:
+    """A Pod that has waited in vain for its volume gives its space back, and is bound once when the volume is there."""
+    node = pool.add_gpu_node(gpus=8)
+    pod = workload.pod(gpus=4)
+
+    with faults.volumes.never_provisioned(pod) as volume:
+        pod.create()
+        volume.given_up()
+        other = workload.pod(gpus=8).create()
+        expect(other).bound_to(node)
+        expect(pod).not_told_success()
+        expect(pod).never_bound()
+        other.delete()
+
+    expect(pod).bound_to(node)
+    expect(pod).bindings(exactly=1)
+    expect.node(node).fully_usable()

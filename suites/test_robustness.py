@@ -46,6 +46,7 @@ def test_odd_nodes_hide_no_good_one(pool: Pool, workload: Workload, odd_nodes: O
     odd_nodes.with_nothing_allocatable()
     odd_nodes.with_odd_taints()
     odd_nodes.with_malformed_words()
+    pool.add_gpu_node(gpus=0)
 
     waiting = workload.pod(gpus=1).create()
     expect(waiting).unscheduled("network", "gpu", "taint")

@@ -111,6 +111,20 @@ def test_a_node_is_added(pool: Pool, workload: Workload, expect: Expect) -> None
     expect(waiting).bound_to(added)
 
 
+@requirement("WAKE-6")
+def test_devices_are_published_later(pool: Pool, workload: Workload, fences: Fences, expect: Expect) -> None:
+    """Devices that the driver of a node publishes later wake the Pod that waits for them."""
+    node = pool.add_gpu_node(gpus=0)
+    fences.nodes()
+    waiting = workload.pod(gpus=8).create()
+    expect(waiting).waiting_for("gpu")
+
+    node.publish_devices(8)
+
+    expect(waiting).bound_to(node)
+    expect(waiting).owning_devices()
+
+
 @requirement("WAKE-7")
 def test_a_scheduling_gate_is_lifted(pool: Pool, workload: Workload, fences: Fences, expect: Expect) -> None:
     """A gated Pod is left alone; once the gate is lifted it is bound."""

@@ -194,6 +194,37 @@ def test_a_gang_asked_of_a_candidate_without_gangs_is_refused(written: Callable[
         candidates.load(path).pod(POD, gang=GANG)
 
 
+def test_gpus_are_asked_for_by_a_claim() -> None:
+    found = candidates.load(HERE.parent.parent / "candidates/dra.yaml")
+    gpus = {"limits": {"nvidia.com/gpu": "4", "cpu": "1"}}
+    written = merged(POD, {"spec": {"containers": [{"name": "main", "resources": gpus}]}})
+
+    pod, claim = found.by_claim(written, 4)
+
+    assert claim["metadata"]["name"] == "p"
+    assert claim["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 4
+    assert "constraints" not in claim["spec"]["spec"]["devices"]
+    assert pod["spec"]["resourceClaims"] == [{"name": "gpus", "resourceClaimTemplateName": "p"}]
+    main, side = (container["resources"] for container in pod["spec"]["containers"])
+    assert main["limits"] == {"cpu": "1"}
+    assert main["claims"] == side["claims"] == [{"name": "gpus"}]
+    _, claim = found.by_claim(written, 4, together=True)
+    assert claim["spec"]["spec"]["devices"]["constraints"][0]["requests"] == ["gpus"]
+    assert found.device("n", 5) == {
+        "name": "gpu-5", "attributes": {"numa": {"int": 1}, "nvlink": {"string": "nvlink-1"}}
+    }  # fmt: skip
+    assert "nvidia.com/gpu" not in found.node({"metadata": {"name": "n"}, "status": {}}, gpus=8)["status"]
+
+
+def test_devices_asked_of_a_candidate_without_devices_are_refused(written: Callable[..., Path]) -> None:
+    found = candidates.load(written())
+
+    with pytest.raises(ValueError, match="describes no such devices"):
+        found.by_claim(POD, 1)
+    with pytest.raises(ValueError, match="describes no devices"):
+        found.device("n", 0)
+
+
 def test_jobs_get_their_own_patch() -> None:
     job = third_party("kueue").job({"metadata": {"name": "j"}, "spec": {"template": POD}})
 

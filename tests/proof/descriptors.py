@@ -148,6 +148,29 @@ def stock(*disabled: str) -> Json:
     return descriptor
 
 
+def dra(*faults: str, plugins: Json | None = None, together: bool = True) -> Json:
+    """Describe the stock kube-scheduler with GPUs as devices; other plugins, or claims that ask for no domain.
+
+    With faults it is the reference scheduler's build, whose plugin Devices stands in place of DynamicResources.
+    """
+    descriptor = _shipped("dra.yaml")
+    _without_deviations(descriptor)
+    process = descriptor["deployment"]["processes"][0]
+    if faults:
+        process["command"] = ["$(built:scheduler)"]
+        process["args"] += [f"--fault={each}" for each in faults]
+        descriptor["build"] = {"scheduler": _shipped(REFERENCE.name)["build"]["scheduler"]}
+        enabled, disabled = [{"name": "Devices"}], [{"name": "DynamicResources"}]
+        plugins = {"multiPoint": {"enabled": enabled, "disabled": disabled}}
+    file = process["files"]["config.yaml"]
+    configuration = yaml.safe_load((CANDIDATES / file.pop("source")).read_text())
+    configuration["profiles"][0]["plugins"] = plugins or {}
+    file["content"] = yaml.safe_dump(configuration)
+    if not together:
+        descriptor["workload"]["devices"]["together"] = {}
+    return descriptor
+
+
 def stock_with(*args: str) -> Json:
     """Describe the stock kube-scheduler with further arguments."""
     descriptor = _shipped("stock.yaml")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tests.proof.descriptors import (
     Json,
     beside_stock,
+    dra,
     extender,
     ignorable,
     overwriting,
@@ -164,6 +165,36 @@ VARIANTS = (
         through_shim("no-retry-after-error"),
         {"DEP-2": NOT_BOUND.format("it is refused")},
     ),
+    # The stock scheduler with GPUs as devices.
+    Variant(
+        "topology-blind",
+        "asks for no domain where the devices of a Pod are to be of one",
+        dra(together=False),
+        {"CAP-3": r"expected: Pod .* unscheduled, .*\nseen: .*it was bound to"},
+    ),
+    Variant(
+        "binds-without-devices",
+        "binds Pods without writing down which devices are theirs",
+        dra(plugins={"preBind": {"disabled": [{"name": "DynamicResources"}]}}),
+        {
+            "INV-6": "was bound to .*, and its ResourceClaim .* had no devices",
+            "WAKE-6": r"owns 8 devices of its node .*\nseen: +it owns none",
+        },
+        {"INV-4": "what it has in mind for them is never free again"},
+        run=("WAKE-6",),
+    ),
+    Variant(
+        "leak-devices",
+        "keeps the devices of a Pod in mind when its cycle fails after Reserve",
+        dra("leak-devices"),
+        {"RES-20": NOT_BOUND.format("cannot allocate all claims")},
+    ),
+    Variant(
+        "no-wake-devices",
+        "does not try waiting Pods again when devices are published",
+        dra("no-wake-devices"),
+        {"WAKE-6": NOT_BOUND.format("cannot allocate all claims")},
+    ),
     # The stock scheduler with a rival in the same deployment.
     Variant(
         "steals-pods",
@@ -291,7 +322,11 @@ VARIANTS = (
         "leak-on-permit-timeout",
         "keeps the slots of a Pod whose wait at Permit has ended without success",
         reference("leak-on-permit-timeout"),
-        {"RES-1": r"given up after its timeout .*\nseen: .*network_slots_reserved is \d", "RES-10": SLOTS_HELD},
+        {
+            "RES-1": r"given up after its timeout .*\nseen: .*network_slots_reserved is \d",
+            "RES-10": SLOTS_HELD,
+            "RES-21": SLOTS_HELD,
+        },
     ),
     Variant(
         "leak-on-waiting-delete",
@@ -537,6 +572,7 @@ VARIANTS = (
         "keeps what a Pod had reserved when its binding is not answered, beside what the next try reserves",
         toy("leak-on-given-up-bind"),
         {"RES-19": NOT_BOUND.format("Insufficient")},
+        {"OBS-9": "what it says of the answer is written when the binding was applied meanwhile"},
     ),
     Variant(
         "double-count",

@@ -69,6 +69,12 @@ var (
 	EvictOnFinish           = named("evict-on-finish")            // the rest of a gang is evicted its timeout after a member ended
 )
 
+// Faults of the plugin Devices.
+var (
+	LeakDevices   = named("leak-devices")    // devices stay held in this process when a cycle fails after Reserve
+	NoWakeDevices = named("no-wake-devices") // devices that are published wake nobody
+)
+
 var chosen Name
 
 // Choose switches one fault on; without a name there is none.

@@ -41,6 +41,7 @@ const (
 const (
 	Pod                   = framework.Pod
 	Node                  = framework.Node
+	ResourceSlice         = framework.ResourceSlice
 	Add                   = framework.Add
 	Update                = framework.Update
 	Delete                = framework.Delete

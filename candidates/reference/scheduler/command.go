@@ -29,7 +29,7 @@ func newCommand(follow follow, plugins ...app.Option) *cobra.Command {
 	wrong := ""
 	command := &cobra.Command{
 		Use:               "kube-scheduler",
-		Long:              "kube-scheduler with the plugins NetworkSlots, SlotBinder, Gang and ArrivalSort.",
+		Long:              "kube-scheduler with the plugins NetworkSlots, SlotBinder, Gang, ArrivalSort and Devices.",
 		Args:              cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return chosen.ComponentGlobalsRegistry.Set() },
 		RunE: func(command *cobra.Command, _ []string) error {

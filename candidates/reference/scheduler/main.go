@@ -1,4 +1,4 @@
-// Command scheduler is kube-scheduler with the plugins NetworkSlots, SlotBinder, Gang and ArrivalSort.
+// Command scheduler is kube-scheduler with the plugins NetworkSlots, SlotBinder, Gang, ArrivalSort and Devices.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"unreserve.dev/reference/binder"
+	"unreserve.dev/reference/devices"
 	"unreserve.dev/reference/gang"
 	"unreserve.dev/reference/queuesort"
 	"unreserve.dev/reference/slots"
@@ -19,6 +20,7 @@ func main() {
 		network.Follow,
 		app.WithPlugin(slots.Name, network.NewPlugin),
 		app.WithPlugin(binder.Name, binder.New),
+		app.WithPlugin(devices.Name, devices.New),
 		app.WithPlugin(gang.Name, gang.New),
 		app.WithPlugin(queuesort.Name, queuesort.New),
 	)))
