@@ -22,11 +22,8 @@ import (
 // Name is the name of the plugin.
 const Name = "Devices"
 
-// Defaults of kube-scheduler, which knows them for its own plugin only.
-const (
-	filterTimeout  = 10 * time.Second
-	bindingTimeout = 10 * time.Minute
-)
+// filterTimeout is the default of kube-scheduler, which knows it for its own plugin only.
+const filterTimeout = 10 * time.Second
 
 type plugin struct {
 	*dynamicresources.DynamicResources
@@ -41,11 +38,8 @@ var (
 // New makes the plugin.
 func New(ctx context.Context, _ runtime.Object, handle framework.Handle) (framework.Plugin, error) {
 	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	args := &config.DynamicResourcesArgs{FilterTimeout: &metav1.Duration{Duration: filterTimeout}}
-	if gates.EnableDRADeviceBindingConditions {
-		args.BindingTimeout = &metav1.Duration{Duration: bindingTimeout}
-	}
-	made, err := dynamicresources.New(ctx, args, handle, gates)
+	args := withBindingTimeout(gates, config.DynamicResourcesArgs{FilterTimeout: &metav1.Duration{Duration: filterTimeout}})
+	made, err := dynamicresources.New(ctx, &args, handle, gates)
 	if err != nil {
 		return nil, err
 	}

@@ -110,18 +110,21 @@ func (r *reconciler) reconcile(ctx context.Context, node string) error {
 	}
 	r.view.wrote(allocation)
 	unsure := map[types.UID]error{}
-	kept := allocation
+	kept, changed := allocation, false
 	for _, owner := range allocation.Owners {
 		verdict, err := r.judge(ctx, node, owner)
 		switch verdict {
 		case drop:
-			kept = kept.Without(owner.UID)
+			kept, changed = kept.Without(owner.UID), true
 		case ask:
 			unsure[owner.UID] = err
 		}
 		r.view.ledger.wrote(key{owner.UID, node}, true)
 	}
-	if len(kept.Owners) < len(allocation.Owners) {
+	for _, owner := range r.unnoticed(allocation) {
+		kept, changed = kept.With(owner), true
+	}
+	if changed {
 		if kept, err = r.store.write(ctx, kept); err != nil {
 			return err
 		}
@@ -250,6 +253,25 @@ func (r *reconciler) adopt(ctx context.Context, node string, owner network.Owner
 	return fmt.Errorf("move of the claim of Pod %s/%s to node %s was overtaken", owner.Namespace, owner.Name, node)
 }
 
+// unnoticed returns the Pods that are bound to the node of an allocation, ask for slots and own none there: a binding that was
+// given up was applied after all. They use the slots already, whatever the capacity.
+func (r *reconciler) unnoticed(allocation network.Allocation) []network.Owner {
+	var found []network.Owner
+	all, _ := r.pods.List(labels.Everything()) // from memory: it cannot fail
+	for _, pod := range all {
+		asked, err := network.Asked(pod)
+		if err != nil || asked == 0 || pod.Spec.NodeName != allocation.Node || finished(pod) {
+			continue
+		}
+		_, owns := allocation.Owner(pod.UID)
+		_, held := r.view.ledger.get(key{pod.UID, allocation.Node})
+		if !owns && !held {
+			found = append(found, owner(pod, asked))
+		}
+	}
+	return found
+}
+
 // suspicious says whether the informer does not show an owner as alive, and bound to the node or not bound at all.
 func (r *reconciler) suspicious(node string, owner network.Owner) bool {
 	pod, err := r.pods.Pods(owner.Namespace).Get(owner.Name)
@@ -281,12 +303,16 @@ func (r *reconciler) ended(pod *v1.Pod) {
 	}
 }
 
-// landed looks for slots that a Pod owns where it is not.
+// landed looks for slots that a Pod owns where it is not, and for those that it uses and does not own.
 func (r *reconciler) landed(pod *v1.Pod) {
-	for _, node := range r.view.owning(pod.UID) {
+	owning := r.view.owning(pod.UID)
+	for _, node := range owning {
 		if node != pod.Spec.NodeName {
 			r.queue.Add(node)
 		}
+	}
+	if asked, err := network.Asked(pod); err == nil && asked > 0 && len(owning) == 0 {
+		r.queue.Add(pod.Spec.NodeName)
 	}
 }
 

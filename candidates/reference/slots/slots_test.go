@@ -341,3 +341,27 @@ func TestAClaimFollowsThePod(t *testing.T) {
 		t.Errorf("here %v, there %v", owners, there.Owners)
 	}
 }
+
+func TestAPodThatIsBoundAfterAllOwnsItsSlotsAgain(t *testing.T) {
+	world, asks := newWorld(t, 8), podOwner("1", 2)
+	for _, end := range []v1.PodPhase{v1.PodPending, v1.PodSucceeded} {
+		pod := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: asks.Namespace, Name: asks.Name, UID: asks.UID, Annotations: map[string]string{network.Annotation: "2"},
+			},
+			Spec: v1.PodSpec{NodeName: node}, Status: v1.PodStatus{Phase: end},
+		}
+		must(t, world.seenPods.Update(pod))
+		_ = world.pods.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), pod.Namespace, pod.Name)
+		must(t, world.pods.Tracker().Add(pod))
+		world.reconciler.landed(pod)
+		world.reconciler.ended(pod)
+		if world.reconciler.queue.Len() == 0 {
+			t.Fatalf("nobody looks at the node")
+		}
+		must(t, world.reconciler.reconcile(t.Context(), node))
+		if owners := world.owners(t); (len(owners) == 1) != (end == v1.PodPending) {
+			t.Errorf("%s: owners %v", end, owners)
+		}
+	}
+}
