@@ -5,6 +5,7 @@ from typing import Literal
 import pytest
 
 from fixtures import (
+    Attempts,
     ConnectionFaults,
     Expect,
     Faults,
