@@ -3,7 +3,7 @@
 from candidates.building import build
 from candidates.deploy import deploy
 from candidates.deployed import Deployed, DeployError, ScrapeError
-from candidates.descriptor import Cause, Descriptor, Deviation, Gang, Metric
+from candidates.descriptor import DEFAULT_SCHEDULER, Cause, Descriptor, Deviation, Gang, Metric
 from candidates.document import DescriptorError
 from candidates.host import HostDeployed, directly
 from candidates.incluster import InClusterDeployed
@@ -11,6 +11,7 @@ from candidates.loopback import Unreachable
 from candidates.reading import load
 
 __all__ = [
+    "DEFAULT_SCHEDULER",
     "Cause",
     "DeployError",
     "Deployed",

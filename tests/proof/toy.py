@@ -7,6 +7,7 @@ must catch which fault; every fault is one `broken("NAME")` in this file.
 
 import argparse
 import base64
+import functools
 import json
 import math
 import os
@@ -248,6 +249,15 @@ class Scheduler:
             listed = Event()
             threading.Thread(target=self._api.follow, args=(path, known, changed, listed), daemon=True).start()
             listed.wait()
+        with self._lock:
+            bound = {uid for uid, pod in self._pods.items() if pod["spec"].get("nodeName")}
+        if broken("evicts-on-start"):
+            self._evict(lambda pod: pod["metadata"]["uid"] in bound and pod["spec"]["schedulerName"] in self._names)
+        if broken("takes-back"):
+            for kind in ("deployments", "replicasets"):
+                followed: Json = {}
+                args = f"/apis/apps/v1/{kind}", followed, functools.partial(self._take_back, kind), Event()
+                threading.Thread(target=self._api.follow, args=args, daemon=True).start()
         self.ready = True
         if self._election:
             threading.Thread(target=self._election.run, daemon=True).start()
@@ -261,6 +271,11 @@ class Scheduler:
                 threading.Thread(target=self._bind, args=(waiting, node), daemon=True).start()
             else:
                 self._explain(waiting, "Unschedulable", why)
+                if broken("evicts-foreign"):
+                    self._evict(lambda pod: pod["spec"]["schedulerName"] not in self._names)
+                if broken("preempts-across-pools"):
+                    most = waiting.pod["spec"].get("priority", 0)
+                    self._evict(lambda pod, most=most: pod["spec"].get("priority", 0) < most)  # type: ignore[misc]
 
     # --- events
 
@@ -484,6 +499,18 @@ class Scheduler:
         except (OSError, HTTPException):  # the Pod is gone, or nobody knows
             return False
 
+    def _evict(self, chosen: Callable[[Json], bool]) -> None:
+        with self._lock:
+            victims = [pod["metadata"] for pod in self._pods.values() if pod["spec"].get("nodeName") and chosen(pod)]
+        for each in victims:
+            self._write("DELETE", f"/api/v1/namespaces/{each['namespace']}/pods/{each['name']}", {})
+
+    def _take_back(self, kind: str, _: Json | None, new: Json | None) -> None:
+        if new and new["spec"]["template"]["spec"]["schedulerName"] not in self._names:
+            metadata, mine = new["metadata"], {"schedulerName": self._names[0]}
+            path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/{kind}/{metadata['name']}"
+            self._write("PATCH", path, {"spec": {"template": {"spec": mine}}}, "strategic-merge-patch+json")
+
     def _explain(self, waiting: Waiting, reason: str, why: str) -> None:
         metadata = waiting.pod["metadata"]
         if broken("silent-reject") and reason == "Unschedulable":
@@ -549,8 +576,10 @@ def main() -> None:
     parser.add_argument("--elect", help="Lease to hold before anything is bound, as namespace/name")
     parser.add_argument("--binder", default="", help="URL of an extender that binds")
     parser.add_argument("--fault", action="append", default=[])
-    options = parser.parse_args()
+    options, unknown = parser.parse_known_args()
     FAULTS.update(options.fault)
+    if unknown and not broken("silent-bad-config"):
+        parser.error(f"unknown arguments: {' '.join(unknown)}")
     api = Api(options.kubeconfig)
     election = Election(api, options.elect) if options.elect else None
     scheduler = Scheduler(api, options.scheduler_name, options.max_backoff, election, options.binder)

@@ -199,10 +199,11 @@ VARIANTS = (
     Variant(
         "steals-pods",
         "binds Pods that name another scheduler, or one that nobody serves",
-        beside_stock("another-scheduler", "nobody-serves-this"),
+        beside_stock("another-scheduler", "nobody-serves-this", "original-scheduler"),
         {
             "ISO-1": r"no write of the candidate about Pod s\d+-foreign-1, which names 'another-scheduler'",
             "ISO-4": r"no write of the candidate about Pod s\d+-orphan-1, which names 'nobody-serves-this'",
+            "ISO-5": r"(bound by original-scheduler, and by nobody else\n.* has sent|as .* was\nseen: .*bound to)",
         },
     ),
     # The reference scheduler with a fault.
@@ -498,6 +499,18 @@ VARIANTS = (
         {"OBS-6": "it announces the binding", "INV-4": "the Pod stays assumed"},
     ),
     # The small scheduler with a fault.
+    Variant(
+        "evicts-foreign",
+        "evicts Pods of other schedulers when one of its own fits nowhere",
+        toy("evicts-foreign"),
+        {"ISO-3": r"Pod s\d+-default-\d+ still bound to .*\nseen: .*it was evicted"},
+    ),
+    Variant(
+        "preempts-across-pools",
+        "evicts every Pod of less priority, wherever it is bound, when one of its own fits nowhere",
+        toy("preempts-across-pools") | {"claims": {"preemption": {}}},
+        {"ISO-6": r"Pod s\d+-default-1 still bound to .*\nseen: .*it was evicted"},
+    ),
     Variant(
         "preference-wins",
         "lets a preferred node affinity outweigh the required one",
