@@ -3,7 +3,7 @@
 from candidates.building import build
 from candidates.deploy import deploy
 from candidates.deployed import Deployed, DeployError, ScrapeError
-from candidates.descriptor import DEFAULT_SCHEDULER, Cause, Descriptor, Deviation, Gang, Metric
+from candidates.descriptor import DEFAULT_SCHEDULER, Cause, Descriptor, Deviation, Gang, Metric, ProcessSection
 from candidates.document import DescriptorError
 from candidates.host import HostDeployed, directly
 from candidates.incluster import InClusterDeployed
@@ -22,6 +22,7 @@ __all__ = [
     "HostDeployed",
     "InClusterDeployed",
     "Metric",
+    "ProcessSection",
     "ScrapeError",
     "Unreachable",
     "build",

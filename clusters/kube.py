@@ -113,9 +113,10 @@ class Kube:
                 return None
             raise
 
-    def list(self, resource: str, namespace: str | None = None, *, labels: str = "") -> Listed:
-        """Read all objects, in one namespace or everywhere; `labels` is a label selector."""
-        query = {"labelSelector": labels} if labels else None
+    def list(self, resource: str, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Listed:
+        """Read all objects, in one namespace or everywhere; `labels` and `fields` are selectors."""
+        query = {"labelSelector": labels} if labels else {}
+        query |= {"fieldSelector": fields} if fields else {}
         answer = self._json("GET", path_of(resource, namespace), query=query)
         return Listed(answer.get("items") or [], answer["metadata"]["resourceVersion"])
 
@@ -137,9 +138,15 @@ class Kube:
         path = path_of(resource, namespace, name, subresource)
         return self._json("PATCH", path, patch, content_type=f"application/{prefix}+json", query=query)
 
-    def delete(self, resource: str, name: str, namespace: str | None = None, *, grace: int | None = None) -> bool:
-        """Delete an object; False where it was gone already. `grace` is the grace period in seconds."""
+    def delete(
+        self, resource: str, name: str, namespace: str | None = None, *, grace: int | None = None, cascade: bool = False
+    ) -> bool:
+        """Delete an object; False where it was gone already.
+
+        `grace` is the grace period in seconds; with `cascade` what it owns is deleted after it, whatever its kind.
+        """
         query = {} if grace is None else {"gracePeriodSeconds": str(grace)}
+        query |= {"propagationPolicy": "Background"} if cascade else {}
         try:
             self._json("DELETE", path_of(resource, namespace, name), query=query)
         except ApiError as error:

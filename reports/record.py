@@ -257,6 +257,18 @@ class Step(Model):
     """Seconds on the scenario's timeline."""
 
 
+class Check(Model):
+    """One step of a checklist that a scenario walks through for an operator."""
+
+    step: Text
+    done: bool = False
+    """Whether it was seen to be done; the steps after one that failed were not tried."""
+    seen: Text = ""
+    """What showed it."""
+    at: float | None = None
+    """Seconds on the scenario's timeline."""
+
+
 class Measurement(Model):
     """How long the candidate took for something it had a bound for, patience included."""
 
@@ -296,6 +308,8 @@ class Scenario(Model):
     """What is recorded and not judged; the name ends in the unit, as in `created_to_bound_p95_seconds`."""
     witnesses: list[Witness] = []
     steps: list[Step] = []
+    checklist: list[Check] = []
+    """The runbook of a rollback, in its order, where the scenario walks through it."""
     findings: list[Finding] = []
     history: Text = ""
     """Path of the timeline, relative to the record: `history/<scenario>.jsonl`."""
@@ -589,6 +603,7 @@ class RecordWriter:
                     "notes": [],
                     "witnesses": [],
                     "steps": [],
+                    "checklist": [],
                 }
             )
             record = self._book(record, other, booked)

@@ -115,6 +115,7 @@ def page(record: Record, load: Callable[[str], Iterator[picture.Json]]) -> str:
         absent=[section for section in sections if section.row.verdict in (Verdict.SKIPPED, Verdict.NOT_SUPPORTED)],
         deviations=sorted(record.deviations, key=lambda one: list(DeviationState).index(one.state)),
         tally=_tally(record),
+        checklists=[one for section in sections for one in section.scenarios if one.scenario.checklist],
         found_in={
             section.row.id: {one.scenario.name: one.anchor for one in section.scenarios if not one.scenario.found_in}
             for section in sections

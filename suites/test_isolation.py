@@ -14,6 +14,7 @@ from fixtures import (
     Node,
     Pod,
     Pool,
+    Versions,
     Workload,
     requirement,
 )
@@ -50,7 +51,7 @@ def test_a_name_that_nobody_serves_waits(pool: Pool, workload: Workload, fences:
 
 @requirement("ISO-7")
 def test_the_default_profile_stays_as_it_was(
-    pool: Pool, workload: Workload, baseline: Baseline, expect: Expect
+    pool: Pool, workload: Workload, baseline: Baseline, versions: Versions, expect: Expect
 ) -> None:
     """With the canary as one more profile the default one has the same configuration and places Pods the same way."""
     nodes = pool.add_gpu_nodes(3, gpus=8)
@@ -66,7 +67,7 @@ def test_the_default_profile_stays_as_it_was(
 
     baseline.unchanged_since(before)
     place_one_pod_for_each_node()
-    baseline.broken_profile_is_refused()
+    versions.broken_ones_are_refused()
     place_one_pod_for_each_node()
 
 

@@ -15,6 +15,8 @@ REFERENCE = CANDIDATES / "reference.yaml"
 TOY, SHIM = Path(__file__).with_name("toy.py"), Path(__file__).with_name("shim.py")
 # The one that the role of a scheduler grants.
 LEASE = {"namespace": "kube-system", "name": "kube-scheduler"}
+# What the small scheduler goes back to: itself, without any fault.
+TOY_BEFORE = "toy-before.yaml"
 # Seconds. Short, so that a Pod nobody wakes is soon told from one in backoff.
 MAX_BACKOFF = 2
 
@@ -59,7 +61,19 @@ def toy(*faults: str, family: str = "own") -> Json:
         "claims": {"leader-election": {}},
         "observe": {"metrics": metrics},
         "policies": {"backoff": {"initial": "1s", "max": f"{MAX_BACKOFF}s"}, "unschedulableFlush": "24h"},
+        "baseline": {"descriptor": TOY_BEFORE},
     }
+
+
+def toy_taking_back() -> Json:
+    """Describe the small scheduler with rights on Deployments, by which it makes their templates name it again."""
+    descriptor, role = toy("takes-back"), "toy:templates"
+    rule = {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["list", "watch", "patch"]}
+    metadata = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": role}}
+    descriptor["setup"] = [{"object": {**metadata, "rules": [rule]}}]
+    roles = [{"kind": "ClusterRole", "name": name} for name in ("system:kube-scheduler", role)]
+    descriptor["deployment"]["processes"][0]["roles"] = roles
+    return descriptor
 
 
 def toy_without_conditions() -> Json:
@@ -215,6 +229,8 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         shutil.copytree(CANDIDATES, path, ignore=_modules)
+        before = {key: value for key, value in toy().items() if key != "baseline"}
+        path.joinpath(TOY_BEFORE).write_text(yaml.safe_dump(before, sort_keys=False))
 
     def write(self, name: str, descriptor: Json) -> Path:
         """Write a descriptor and return its path."""

@@ -18,6 +18,7 @@ from tests.proof.descriptors import (
     through_shim,
     toy,
     toy_bound_by_extender,
+    toy_taking_back,
 )
 
 
@@ -69,6 +70,7 @@ NEEDED = "it needs node label infra.example.com/high-speed-network='true'"
 PROVOKED = "its attempts are provoked by a node that is added"
 UNTOLD = "nothing says why its Pods wait, nor that they were tried"
 DURATIONS = "scheduler_framework_extension_point_duration_seconds"
+SWITCHED_BACK = "Pod .* names 'default-scheduler'\nseen: .*it names 'toy'"
 AFFINITY = "required node affinity infra.example.com/high-speed-network In"
 
 VARIANTS = (
@@ -510,6 +512,33 @@ VARIANTS = (
         "evicts every Pod of less priority, wherever it is bound, when one of its own fits nowhere",
         toy("preempts-across-pools") | {"claims": {"preemption": {}}},
         {"ISO-6": r"Pod s\d+-default-1 still bound to .*\nseen: .*it was evicted"},
+    ),
+    Variant(
+        "takes-back",
+        "makes templates that were switched to another scheduler name it again",
+        toy_taking_back(),
+        {"ROLL-1": SWITCHED_BACK, "ROLL-3": SWITCHED_BACK, "ROLL-8": SWITCHED_BACK},
+    ),
+    Variant(
+        "evicts-on-start",
+        "evicts its own Pods that are bound when it starts",
+        toy("evicts-on-start"),
+        {"ROLL-4": r"Pod s\d+-\S+ still bound to .*\nseen: .*it was evicted"},
+        {"ROLL-5": "what it has evicted leaves room"},
+    ),
+    Variant(
+        "ledger-lost",
+        "does not count the Pods that are bound when it starts",
+        toy("ledger-lost"),
+        {"ROLL-5": r"expected: Pod .* unscheduled, .*\nseen: .*it was bound to .*request 9 nvidia.com/gpu, it has 8"},
+        {"CAP-4": AT_BINDING, "INV-4": "probes are placed by the same count"},
+    ),
+    Variant(
+        "silent-bad-config",
+        "starts with flags that it does not know, and says nothing",
+        toy("silent-bad-config"),
+        {"ROLL-6": r"a new version with a flag .* ends at its start, .*\nseen: +it started"},
+        {"ROLL-8": "its first step is the same check"},
     ),
     Variant(
         "preference-wins",
