@@ -1,6 +1,6 @@
 """What is tested: the description of a scheduler, and how it is deployed."""
 
-from candidates.building import build
+from candidates.building import build, unbuilt
 from candidates.deploy import deploy
 from candidates.deployed import Deployed, DeployError, ScrapeError
 from candidates.descriptor import DEFAULT_SCHEDULER, Cause, Descriptor, Deviation, Gang, Metric, ProcessSection
@@ -29,4 +29,5 @@ __all__ = [
     "deploy",
     "directly",
     "load",
+    "unbuilt",
 ]

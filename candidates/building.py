@@ -27,6 +27,23 @@ def build(descriptor: Descriptor, kubernetes: str, progress: Progress) -> dict[s
     return {name: _ensure(descriptor, name, minor, progress) for name in descriptor.build}
 
 
+def unbuilt(descriptor: Descriptor, kubernetes: str) -> list[str]:
+    """Return the names of the programs in `build` that the cache does not have for a Kubernetes version.
+
+    Raises:
+        DescriptorError: the candidate is not made for this version.
+    """
+    minor = placeholders.minor(kubernetes)
+    descriptor = descriptor.require_kubernetes(minor)
+    found = []
+    for name in descriptor.build:
+        program = _program(descriptor, name, minor)
+        toolchain = golang.find_toolchain(program.go)
+        if toolchain is None or not golang.cached(program, toolchain).exists():
+            found.append(name)
+    return found
+
+
 def expanded(section: BuildSection, minor: str) -> BuildSection:
     """Return a section as it is for one minor, placeholders expanded."""
 
@@ -43,17 +60,20 @@ def expanded(section: BuildSection, minor: str) -> BuildSection:
     )
 
 
-def _ensure(descriptor: Descriptor, name: str, minor: str, progress: Progress) -> Path:
+def _program(descriptor: Descriptor, name: str, minor: str) -> Program:
     section = expanded(descriptor.build[name], minor)
     folder, modfile = (descriptor.folder / section.folder).resolve(), section.modfile or "go.mod"
     go = golang.language((folder / modfile).read_text(encoding="utf-8"))
-    program = Program(name, section.package, folder, "", go, modfile, section.tags)
+    return Program(name, section.package, folder, "", go, modfile, section.tags)
+
+
+def _ensure(descriptor: Descriptor, name: str, minor: str, progress: Progress) -> Path:
+    program = _program(descriptor, name, minor)
     if program not in _built:
         try:
             _built[program] = golang.ensure(program, progress)
         except ProviderError as error:
-            by_hand = shlex.join(["go", "build", *golang.options(program), "-o", "/dev/null", section.package])
-            raise DeployError(
-                f"{descriptor.path}: build.{name}: {error}\n    mend it in {folder}, and try it there: {by_hand}"
-            ) from error
+            by_hand = shlex.join(["go", "build", *golang.options(program), "-o", "/dev/null", program.package])
+            hint = f"mend it in {program.folder}, and try it there: {by_hand}"
+            raise DeployError(f"{descriptor.path}: build.{name}: {error}\n    {hint}") from error
     return _built[program]

@@ -211,3 +211,24 @@ def test_the_whole_runbook(
             runbook.lists_unbound(workload.scheduler)
         with runbook.step("See that what was bound has not moved"):
             expect(*bound, *anew).unmoved()
+
+
+@requirement("ROLL-9")
+def test_a_build_for_a_neighbouring_minor_works_or_refuses_loudly(
+    pool: Pool, workload: Workload, versions: Versions, expect: Expect
+) -> None:
+    """Built for the minor below or above it serves this API server, or ends at its start and says why."""
+    node = pool.add_gpu_node(gpus=8)
+    expect(workload.pod(gpus=1).create()).bound_to(node)
+
+    def it_schedules() -> None:
+        fits, too_large = workload.pod(gpus=2).create(), workload.pod(gpus=9).create()
+        expect(fits).bound_to(node)
+        expect(fits).bindings(exactly=1)
+        expect(too_large).unscheduled("gpu")
+        too_large.delete()
+
+    with versions.nobody_serves():
+        versions.built_for_a_neighbouring_minor(it_schedules)
+
+    expect(workload.pod(gpus=1).create()).bound_to(node)
