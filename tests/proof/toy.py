@@ -240,15 +240,7 @@ class Scheduler:
         self._decided: set[str] = set()  # Pods, since the start
         self.ready = False
 
-    def run(self) -> None:
-        self.ready = broken("ready-at-once")
-        for path, known, changed in (
-            ("/api/v1/nodes", self._nodes, self._node_changed),
-            ("/api/v1/pods", self._pods, self._pod_changed),
-        ):
-            listed = Event()
-            threading.Thread(target=self._api.follow, args=(path, known, changed, listed), daemon=True).start()
-            listed.wait()
+    def _misbehave_at_start(self) -> None:
         with self._lock:
             bound = {uid for uid, pod in self._pods.items() if pod["spec"].get("nodeName")}
         if broken("evicts-on-start"):
@@ -258,6 +250,17 @@ class Scheduler:
                 followed: Json = {}
                 args = f"/apis/apps/v1/{kind}", followed, functools.partial(self._take_back, kind), Event()
                 threading.Thread(target=self._api.follow, args=args, daemon=True).start()
+
+    def run(self) -> None:
+        self.ready = broken("ready-at-once")
+        for path, known, changed in (
+            ("/api/v1/nodes", self._nodes, self._node_changed),
+            ("/api/v1/pods", self._pods, self._pod_changed),
+        ):
+            listed = Event()
+            threading.Thread(target=self._api.follow, args=(path, known, changed, listed), daemon=True).start()
+            listed.wait()
+        self._misbehave_at_start()
         self.ready = True
         if self._election:
             threading.Thread(target=self._election.run, daemon=True).start()
