@@ -23,7 +23,7 @@ MAX_BACKOFF = 2
 
 def reference(*faults: str) -> Json:
     """Describe the reference scheduler, with its faults."""
-    descriptor = _shipped(REFERENCE.name)
+    descriptor = shipped(REFERENCE.name)
     descriptor["identity"]["name"] = "-".join(["reference", *faults])
     if faults:
         _without_deviations(descriptor)
@@ -83,7 +83,7 @@ def toy_without_conditions() -> Json:
 
 def toy_bound_by_extender(*faults: str) -> Json:
     """Describe the small scheduler with the extender of the candidate `extender`, which binds its Pods."""
-    descriptor, extender = toy(*faults), _shipped("extender.yaml")
+    descriptor, extender = toy(*faults), shipped("extender.yaml")
     descriptor["identity"]["name"] = "-".join(["toy-extender", *faults])
     descriptor["setup"] = extender["setup"]
     process = descriptor["deployment"]["processes"][0]
@@ -97,7 +97,7 @@ def toy_bound_by_extender(*faults: str) -> Json:
 
 def extender(name: str, **changed: Any) -> Json:
     """Describe the candidate `extender` with fields of one of its extenders changed."""
-    descriptor = _shipped("extender.yaml")
+    descriptor = shipped("extender.yaml")
     _without_deviations(descriptor)
     configuration = _configuration(descriptor)
     entry = next(each for each in configuration["extenders"] if f"$(dependency:{name})" in each["urlPrefix"])
@@ -111,7 +111,7 @@ def through_shim(*faults: str, whole_nodes: bool = False) -> Json:
 
     With `whole_nodes` the scheduler asks by nodes, not by names, and only to filter.
     """
-    descriptor = _shipped("extender.yaml")
+    descriptor = shipped("extender.yaml")
     _without_deviations(descriptor)
     descriptor["identity"]["name"] = "-".join(["extender-shim", *faults])
     configuration = _configuration(descriptor)
@@ -134,14 +134,14 @@ def through_shim(*faults: str, whole_nodes: bool = False) -> Json:
 
 def ignorable() -> Json:
     """Describe the candidate `extender-ignorable`."""
-    descriptor = _shipped("extender-ignorable.yaml")
+    descriptor = shipped("extender-ignorable.yaml")
     _without_deviations(descriptor)
     return descriptor
 
 
 def stock(*disabled: str) -> Json:
     """Describe the stock kube-scheduler with the filters of some plugins switched off; they still score."""
-    descriptor = _shipped("stock.yaml")
+    descriptor = shipped("stock.yaml")
     _without_deviations(descriptor)
     process = descriptor["deployment"]["processes"][0]
     configuration = {
@@ -167,13 +167,13 @@ def dra(*faults: str, plugins: Json | None = None, together: bool = True) -> Jso
 
     With faults it is the reference scheduler's build, whose plugin Devices stands in place of DynamicResources.
     """
-    descriptor = _shipped("dra.yaml")
+    descriptor = shipped("dra.yaml")
     _without_deviations(descriptor)
     process = descriptor["deployment"]["processes"][0]
     if faults:
         process["command"] = ["$(built:scheduler)"]
         process["args"] += [f"--fault={each}" for each in faults]
-        descriptor["build"] = {"scheduler": _shipped(REFERENCE.name)["build"]["scheduler"]}
+        descriptor["build"] = {"scheduler": shipped(REFERENCE.name)["build"]["scheduler"]}
         enabled, disabled = [{"name": "Devices"}], [{"name": "DynamicResources"}]
         plugins = {"multiPoint": {"enabled": enabled, "disabled": disabled}}
     file = process["files"]["config.yaml"]
@@ -187,14 +187,14 @@ def dra(*faults: str, plugins: Json | None = None, together: bool = True) -> Jso
 
 def stock_with(*args: str) -> Json:
     """Describe the stock kube-scheduler with further arguments."""
-    descriptor = _shipped("stock.yaml")
+    descriptor = shipped("stock.yaml")
     descriptor["deployment"]["processes"][0]["args"] += args
     return descriptor
 
 
 def stock_unheard() -> Json:
     """Describe the stock kube-scheduler inside a shell that keeps to itself what it writes and how it ends."""
-    descriptor = _shipped("stock.yaml")
+    descriptor = shipped("stock.yaml")
     process = descriptor["deployment"]["processes"][0]
     process["command"] = ["sh", "-c", '"$0" "$@" >/dev/null 2>&1; exit 0', *process["command"]]
     return descriptor
@@ -202,7 +202,7 @@ def stock_unheard() -> Json:
 
 def beside_stock(*names: str) -> Json:
     """Describe the stock kube-scheduler with a process beside it that binds the Pods of other schedulers."""
-    descriptor = _shipped("stock.yaml")
+    descriptor = shipped("stock.yaml")
     _without_deviations(descriptor)
     descriptor["deployment"]["processes"].append(_toy_process("thief", *names))
     return descriptor
@@ -210,7 +210,7 @@ def beside_stock(*names: str) -> Json:
 
 def overwriting() -> Json:
     """Describe the canary profile, brought up with other scores for the default profile too."""
-    descriptor = _shipped("gpu-canary.yaml")
+    descriptor = shipped("gpu-canary.yaml")
     _without_deviations(descriptor)
     file = descriptor["deployment"]["processes"][0]["files"]["config.yaml"]
     configuration = yaml.safe_load((CANDIDATES / file.pop("source")).read_text())
@@ -276,7 +276,8 @@ def _scheduler(descriptor: Json) -> Json:
     return found
 
 
-def _shipped(name: str) -> Json:
+def shipped(name: str) -> Json:
+    """Describe a shipped candidate as it is, by the name of its file."""
     return copy.deepcopy(_read(CANDIDATES / name))
 
 

@@ -65,6 +65,15 @@ class FaultsOff(Part):
 
     scenarios: list[Faultless]
 
+    def beside(self, other: "FaultsOff | None") -> "FaultsOff":
+        """Return both as one: schedulers of different claims share the scenarios."""
+        if other is None:
+            return self
+        return FaultsOff(
+            name=min(self.name, other.name, key=len), seconds=self.seconds + other.seconds,
+            problems=[*other.problems, *self.problems], scenarios=[*other.scenarios, *self.scenarios],
+        )  # fmt: skip
+
 
 class Caught(Part):
     """A variant."""

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clusters.progress import Progress
+from fixtures import catalogue
 from reports.record import write_private
 from tests.proof import collected, proof, wording
-from tests.proof.descriptors import Json, reference, toy, toy_without_conditions
+from tests.proof.descriptors import Json, reference, shipped, toy, toy_without_conditions
 from tests.proof.proof import Part, Proof, Scenario
 from tests.proof.runs import ROOT, Case, Ended, Runs
 from tests.proof.variants import Variant
@@ -21,7 +22,10 @@ FAULTS_OFF = "faults-off"
 
 def healthy() -> dict[str, Json]:
     """Return schedulers that are right, the one with the most claims first."""
-    return {"reference": reference(), "toy": toy(), "toy-without-conditions": toy_without_conditions()}
+    return {
+        "reference": reference(), "dra": shipped("dra.yaml"), "toy": toy(),
+        "toy-without-conditions": toy_without_conditions(),
+    }  # fmt: skip
 
 
 def carrying() -> set[Scenario]:
@@ -32,6 +36,26 @@ def carrying() -> set[Scenario]:
     if asked.returncode or not lines:
         raise proof.ProofError(f"the scenarios cannot be collected:\n{asked.stdout}{asked.stderr}")
     return {(requirement, name) for requirement, name, fixtures in json.loads(lines[0]) if "faults" in fixtures}
+
+
+def without_faults(broken: set[Scenario], known: Mapping[str, Json]) -> list[tuple[Case, set[Scenario]]]:
+    """Return runs of such scenarios without their faults, each with the first scheduler that claims what it needs."""
+    rules, first = catalogue.load([ROOT / "suites"]), next(iter(known))
+    meant: dict[str, set[Scenario]] = {}
+    for scenario in broken:
+        features = rules[scenario[0]].features
+        claiming = (name for name, descriptor in known.items() if features <= descriptor.get("claims", {}).keys())
+        meant.setdefault(next(claiming, first), set()).add(scenario)
+    return [
+        (
+            Case(
+                FAULTS_OFF if name == first else f"{FAULTS_OFF} of {name}", known[name],
+                tuple(sorted({requirement for requirement, _ in scenarios})), ("--faults-off",),
+            ),
+            scenarios,
+        )
+        for name, scenarios in sorted(meant.items(), key=lambda item: item[0] != first)
+    ]  # fmt: skip
 
 
 class Proving:
@@ -52,14 +76,12 @@ class Proving:
         broken: set[Scenario], full: bool, progress: Progress,
     ) -> None:  # fmt: skip
         self.file, self.folder = results.absolute() / proof.FILE, results.absolute() / "proof"
-        self._variants, self._carrying = {each.name: each for each in variants}, broken
+        self._variants = {each.name: each for each in variants}
         self._known, self._progress = healthy(), progress
         # The longest first.
         self._cases = [Case(name, self._known[name], tuple(select)) for name, select in whole.items()]
-        if broken:
-            select = tuple(sorted({requirement for requirement, _ in broken}))
-            first = next(iter(self._known.values()))
-            self._cases.append(Case(FAULTS_OFF, first, select, ("--faults-off",)))
+        self._carrying = {case.name: (case, meant) for case, meant in without_faults(broken, self._known)}
+        self._cases += [case for case, _ in self._carrying.values()]
         self._cases += [Case(each.name, each.descriptor, each.selected()) for each in variants]
         self.proof = Proof(
             selection="full" if full else "filtered", kubernetes=kubernetes, started=datetime.now(UTC),
@@ -87,8 +109,9 @@ class Proving:
             part = proof.caught(ended, self._variants[name])
             places = list(self._variants)
             this.variants = sorted([*this.variants, part], key=lambda each: places.index(each.name))
-        elif name == FAULTS_OFF:
-            part = this.faults_off = proof.faults_off(ended, self._carrying)
+        elif name in self._carrying:
+            part = proof.faults_off(ended, self._carrying[name][1])
+            this.faults_off = part.beside(this.faults_off)
         else:
             part = proof.healthy(ended)
             if name == "reference":

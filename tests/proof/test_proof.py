@@ -78,6 +78,16 @@ def test_every_requirement_names_the_variants_that_it_catches() -> None:
     assert named == {(name, variant.name) for variant in VARIANTS for name in variant.caught_by}
 
 
+def test_without_its_fault_a_scenario_runs_where_it_is_claimed() -> None:
+    known = prove.healthy()
+    runs = prove.without_faults({("RES-4", "one"), ("RES-20", "two"), ("RES-21", "three")}, known)
+    assert [(case.name, case.select, case.options) for case, _ in runs] == [
+        ("faults-off", ("RES-21", "RES-4"), ("--faults-off",)),
+        ("faults-off of dra", ("RES-20",), ("--faults-off",)),
+    ]
+    assert [meant for _, meant in runs] == [{("RES-4", "one"), ("RES-21", "three")}, {("RES-20", "two")}]
+
+
 def test_names_are_unique() -> None:
     names = [*prove.healthy(), prove.FAULTS_OFF, *(variant.name for variant in VARIANTS)]
     assert sorted(names) == sorted(set(names))
