@@ -56,7 +56,7 @@ class Api:
             if self._kept is None:
                 raise
             found = self._send(self._connection(), "GET", path)  # the API server had closed the one that was kept
-        return {node["metadata"]["name"] for node in found["items"]}
+        return {node["metadata"]["name"] for node in found["items"] or []}
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Bind a Pod, by one request that is never repeated."""
