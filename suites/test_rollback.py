@@ -217,7 +217,7 @@ def test_the_whole_runbook(
 def test_a_build_for_a_neighbouring_minor_works_or_refuses_loudly(
     pool: Pool, workload: Workload, versions: Versions, expect: Expect
 ) -> None:
-    """Built for the minor below or above it serves this API server, or ends at its start and says why."""
+    """Built for the minor below or above it serves this API server, or says why it does not and binds nothing."""
     node = pool.add_gpu_node(gpus=8)
     expect(workload.pod(gpus=1).create()).bound_to(node)
 
@@ -229,6 +229,8 @@ def test_a_build_for_a_neighbouring_minor_works_or_refuses_loudly(
         too_large.delete()
 
     with versions.nobody_serves():
+        waiting = workload.pod(gpus=1).create()
         versions.built_for_a_neighbouring_minor(it_schedules)
 
-    expect(workload.pod(gpus=1).create()).bound_to(node)
+    expect(waiting).bound_to(node)
+    expect(waiting).bindings(exactly=1)
