@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).parent.parent.parent
 DOCS = (CHECKOUT / "docs/candidate.md").read_text(encoding="utf-8")
 LISTS = (
     placeholders.IN_PROCESS, placeholders.IN_POD, placeholders.IN_JOB, placeholders.IN_NODE, placeholders.IN_GANG,
-    placeholders.IN_SLOTS, placeholders.IN_BUILD,
+    placeholders.IN_SLOTS, placeholders.IN_BUILD, placeholders.IN_DEVICES, placeholders.IN_DEVICE,
 )  # fmt: skip
 
 
@@ -51,6 +51,8 @@ def test_every_example_of_the_documentation_is_a_candidate(tmp_path: Path) -> No
         text for text in re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL) if text.startswith("apiVersion: unr")
     ]
     (tmp_path / "scheduler.yaml").write_text("a: b")
+    (tmp_path / "gpu-packing").mkdir()
+    (tmp_path / "gpu-packing" / "previous.yaml").write_text("a: b")
     (tmp_path / "source/cmd/scheduler").mkdir(parents=True)
     for name in ("go.mod", "kubernetes-1.36.mod", "kubernetes-1.37.mod", "cmd/scheduler/main.go"):
         (tmp_path / "source" / name).touch()
@@ -68,6 +70,8 @@ def test_the_first_example_is_the_shipped_descriptor_with_notes(tmp_path: Path) 
     path = tmp_path / "gpu-packing.yaml"
     path.write_text(text[1], encoding="utf-8")
     (tmp_path / "scheduler.yaml").write_text("a: b")
+    (tmp_path / "gpu-packing").mkdir(exist_ok=True)
+    (tmp_path / "gpu-packing" / "previous.yaml").write_text("a: b")
 
     shipped = candidates.load(CHECKOUT / "candidates/gpu-packing.yaml").model_dump()
     shown = candidates.load(path).model_dump()
