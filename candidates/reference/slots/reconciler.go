@@ -121,7 +121,7 @@ func (r *reconciler) reconcile(ctx context.Context, node string) error {
 		}
 		r.view.ledger.wrote(key{owner.UID, node}, true)
 	}
-	for _, owner := range r.unnoticed(allocation) {
+	for _, owner := range r.unnoticed(node) {
 		kept, changed = kept.With(owner), true
 	}
 	if changed {
@@ -154,6 +154,11 @@ func (r *reconciler) settle(ctx context.Context, before network.Allocation, unsu
 			silently = true
 		}
 		r.view.ledger.drop(key{pod, before.Node})
+		// It may have landed here since it was asked about, and was passed over because it still held something.
+		now, err := r.pods.Pods(entry.owner.Namespace).Get(entry.owner.Name)
+		if err == nil && now.UID == pod && r.usesUnowned(now, before.Node) {
+			r.queue.Add(before.Node)
+		}
 	}
 	if silently {
 		r.wake(ctx)
@@ -253,23 +258,28 @@ func (r *reconciler) adopt(ctx context.Context, node string, owner network.Owner
 	return fmt.Errorf("move of the claim of Pod %s/%s to node %s was overtaken", owner.Namespace, owner.Name, node)
 }
 
-// unnoticed returns the Pods that are bound to the node of an allocation, ask for slots and own none there: a binding that was
-// given up was applied after all. They use the slots already, whatever the capacity.
-func (r *reconciler) unnoticed(allocation network.Allocation) []network.Owner {
+// unnoticed returns the Pods that use slots of a node and own none there, whatever its capacity.
+func (r *reconciler) unnoticed(node string) []network.Owner {
 	var found []network.Owner
 	all, _ := r.pods.List(labels.Everything()) // from memory: it cannot fail
 	for _, pod := range all {
-		asked, err := network.Asked(pod)
-		if err != nil || asked == 0 || pod.Spec.NodeName != allocation.Node || finished(pod) {
-			continue
-		}
-		_, owns := allocation.Owner(pod.UID)
-		_, held := r.view.ledger.get(key{pod.UID, allocation.Node})
-		if !owns && !held {
+		if r.usesUnowned(pod, node) {
+			asked, _ := network.Asked(pod)
 			found = append(found, owner(pod, asked))
 		}
 	}
 	return found
+}
+
+// usesUnowned says whether a Pod is bound to a node, asks for slots and has none there: a binding that was given up was
+// applied after all.
+func (r *reconciler) usesUnowned(pod *v1.Pod, node string) bool {
+	if fault.Is(fault.ReleaseOnAmbiguousBind) {
+		return false
+	}
+	asked, err := network.Asked(pod)
+	uses := err == nil && asked > 0 && pod.Spec.NodeName == node && !finished(pod)
+	return uses && !r.view.holds(node, pod.UID)
 }
 
 // suspicious says whether the informer does not show an owner as alive, and bound to the node or not bound at all.
@@ -305,13 +315,12 @@ func (r *reconciler) ended(pod *v1.Pod) {
 
 // landed looks for slots that a Pod owns where it is not, and for those that it uses and does not own.
 func (r *reconciler) landed(pod *v1.Pod) {
-	owning := r.view.owning(pod.UID)
-	for _, node := range owning {
+	for _, node := range r.view.owning(pod.UID) {
 		if node != pod.Spec.NodeName {
 			r.queue.Add(node)
 		}
 	}
-	if asked, err := network.Asked(pod); err == nil && asked > 0 && len(owning) == 0 {
+	if r.usesUnowned(pod, pod.Spec.NodeName) {
 		r.queue.Add(pod.Spec.NodeName)
 	}
 }
