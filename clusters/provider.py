@@ -108,6 +108,31 @@ class ImageLoader(Protocol):
 
 
 @runtime_checkable
+class Breakable(Protocol):
+    """A cluster with the capabilities `restart-apiserver` and `pause-etcd`."""
+
+    def stop_apiserver(self) -> None:
+        """Kill the API server, and see it gone."""
+
+    def start_apiserver(self) -> None:
+        """Start it again and return once it answers. What was watched can be watched on from where it was.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+
+    def pause_etcd(self) -> None:
+        """Freeze the store: what the API server asks of it hangs."""
+
+    def resume_etcd(self) -> None:
+        """Let it go on, and return once the API server answers.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+
+
+@runtime_checkable
 class OwnedCluster(Cluster, Protocol):
     """A cluster that we made and may therefore destroy."""
 

@@ -1,10 +1,10 @@
-"""DEP-8 to DEP-11: an API server that is slow, away or throttling, or whose watches break."""
+"""DEP-8 to DEP-11, DEP-13: an API server that is slow, away or throttling, or whose watches break."""
 
 from typing import Literal
 
 import pytest
 
-from fixtures import Candidate, ConnectionFaults, Expect, Fences, Pool, Rival, Workload, requirement
+from fixtures import Candidate, ConnectionFaults, Expect, Faults, Fences, Pool, Rival, Workload, requirement
 
 
 @requirement("DEP-8")
@@ -55,6 +55,35 @@ def test_an_outage_loses_nothing(
         expect(workload.pod(gpus=1).create()).unscheduled("gpu")
         expect(before).still_bound_to(node)
         expect(before, during).bindings(exactly=1)
+
+
+@requirement("DEP-13")
+@pytest.mark.usefixtures("connection")
+@pytest.mark.parametrize("what", ["stopped", "without-store"])
+def test_a_control_plane_that_is_away_loses_nothing(
+    pool: Pool,
+    workload: Workload,
+    faults: Faults,
+    candidate: Candidate,
+    expect: Expect,
+    what: str,
+) -> None:
+    """With the API server or its store gone for everybody it survives or ends as declared, and then goes on."""
+    node = pool.add_gpu_node(gpus=8)
+    with candidate.electing(where_it_can=True):
+        before, waiting = workload.pod(gpus=4), workload.pod(gpus=8)
+        expect(before.create()).bound_to(node)
+        expect(waiting.create()).waiting_for("gpu")
+
+        away = faults.server.stopped() if what == "stopped" else faults.server.without_store()
+        with candidate.may_stand_down(if_so=True), away:
+            candidate.is_cut_off(away, beyond_its_lease=True)
+
+        candidate.works_again()
+        expect(before).still_bound_to(node)
+        before.finish("Succeeded")
+        expect(waiting).bound_to(node)
+        expect(before, waiting).bindings(exactly=1)
 
 
 @requirement("DEP-10")

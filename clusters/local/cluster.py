@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import signal
 import ssl
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +43,9 @@ class LocalCluster:
     """A running control plane of our own; an `OwnedCluster`. Made by `create`."""
 
     provider = "local"
-    capabilities = frozenset({Capability.FAKE_NODES, Capability.AUDIT_LOG})
+    capabilities = frozenset(
+        {Capability.FAKE_NODES, Capability.AUDIT_LOG, Capability.RESTART_APISERVER, Capability.PAUSE_ETCD}
+    )
 
     def __init__(self, plane: "_Plane", kubernetes: str) -> None:
         self._plane = plane
@@ -75,6 +78,31 @@ class LocalCluster:
             for process in self._plane.processes
             if process.poll() is not None
         ]
+
+    def stop_apiserver(self) -> None:
+        """Kill the API server, and see it gone."""
+        self._plane.stop_apiserver()
+
+    def start_apiserver(self) -> None:
+        """Start it again and return once it answers. What was watched can be watched on from where it was.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+        self._plane.start_apiserver()
+
+    def pause_etcd(self) -> None:
+        """Freeze the store: what the API server asks of it hangs."""
+        self._plane.etcd.signal(signal.SIGSTOP)
+
+    def resume_etcd(self) -> None:
+        """Let it go on, and return once the API server answers.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+        self._plane.etcd.signal(signal.SIGCONT)
+        self._plane.until_it_answers()
 
     def destroy(self) -> None:
         """Kill every process at once and remove state and credentials; the logs stay. Idempotent."""
@@ -180,11 +208,12 @@ class _Plane:
         self.runner = self._kubeconfig("runner", self._admin)
         manager, kwok = self._kubeconfig("controller-manager", self._manager), self._kubeconfig("kwok", self._kwok)
 
-        etcd = self._run("etcd", self._etcd_flags(ports))
-        apiserver = self._run("kube-apiserver", self._apiserver_flags(ports))
+        self._ports = ports
+        self.etcd = self._run("etcd", self._etcd_flags(ports))
+        self._apiserver_process = self._run("kube-apiserver", self._apiserver_flags(ports))
         self.kube = Kube(self.runner)
-        self._await(etcd, _probe(ports.etcd, "/health", self._etcd_ca, self._etcd_client))
-        self._await(apiserver, _probe(ports.apiserver, "/readyz", self.ca.cert, self._admin))
+        self._await(self.etcd, _probe(ports.etcd, "/health", self._etcd_ca, self._etcd_client))
+        self._await(self._apiserver_process, _probe(ports.apiserver, "/readyz", self.ca.cert, self._admin))
         controllers = self._run("kube-controller-manager", self._manager_flags(ports, manager))
         equipment.set_up(self.kube)
         kubelet = self._run("kwok", self._kwok_flags(ports, kwok))
@@ -192,6 +221,35 @@ class _Plane:
         self._await(controllers, _probe(ports.manager, "/healthz", self.ca.cert))
         version: str = self.kube.request("GET", "/version").json()["gitVersion"]
         return version
+
+    def stop_apiserver(self) -> None:
+        """Kill the API server: an orderly end would wait for everybody who watches."""
+        if self._apiserver_process in self.processes:
+            self.processes.remove(self._apiserver_process)
+            self._apiserver_process.kill()
+
+    def start_apiserver(self) -> None:
+        """Start it again, without its cache of watches: the store can be watched from any version, a new cache cannot.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+        if self._apiserver_process not in self.processes:
+            flags = [*self._apiserver_flags(self._ports), "--watch-cache=false"]
+            self._apiserver_process = self._run("kube-apiserver", flags)
+        self.until_it_answers()
+
+    def until_it_answers(self) -> None:
+        """Return once the API server is ready.
+
+        Raises:
+            ProviderError: it is not.
+        """
+        try:
+            answers = _probe(self._ports.apiserver, "/readyz", self.ca.cert, self._admin)
+            self._await(self._apiserver_process, answers)
+        except (ExitedEarly, TimeoutError) as error:
+            raise ProviderError(f"the API server does not come back: {error}") from error
 
     def _run(self, component: str, flags: Sequence[str]) -> Process:
         environment = {"HOME": str(self._state), "PATH": ""}
