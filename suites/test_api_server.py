@@ -71,7 +71,7 @@ def test_a_control_plane_that_is_away_loses_nothing(
     """With the API server or its store gone for everybody it survives or ends as declared, and then goes on."""
     node = pool.add_gpu_node(gpus=8)
     with candidate.electing(where_it_can=True):
-        before, waiting = workload.pod(gpus=4), workload.pod(gpus=8)
+        before, waiting = workload.pod(gpus=4), workload.pod(gpus=8, kind="waiting")
         expect(before.create()).bound_to(node)
         expect(waiting.create()).waiting_for("gpu")
 
@@ -80,6 +80,10 @@ def test_a_control_plane_that_is_away_loses_nothing(
             candidate.is_cut_off(away, beyond_its_lease=True)
 
         candidate.works_again()
+        beside = workload.pod(gpus=5).create()
+        expect(beside).unscheduled("gpu")
+        beside.delete()
+        expect(waiting).never_bound()
         expect(before).still_bound_to(node)
         before.finish("Succeeded")
         expect(waiting).bound_to(node)
