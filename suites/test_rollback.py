@@ -5,6 +5,7 @@ from fixtures import (
     DefaultScheduler,
     Expect,
     Pool,
+    Replicas,
     Runbook,
     Versions,
     Workload,
@@ -158,6 +159,29 @@ def test_a_broken_new_version_is_refused_and_the_old_one_serves_on(
         expect(waiting).never_bound()
     expect(waiting).bound_to(node)
     expect(waiting).bindings(exactly=1)
+
+
+@requirement("ROLL-7")
+def test_old_and_new_version_side_by_side_have_one_leader(
+    pool: Pool, workload: Workload, old_and_new: Replicas, expect: Expect
+) -> None:
+    """A new version beside the previous one, which leads, waits; when that is stopped it binds, and no Pod twice."""
+    node = pool.add_gpu_node(gpus=8)
+    by_the_old, by_the_new = workload.pods(3, gpus=1), workload.pods(3, gpus=1)
+
+    for pod in by_the_old:
+        pod.create()
+    expect(*by_the_old).bound_to(node)
+    old_and_new.standby_has_written_nothing()
+    old_and_new.leader_is_stopped()
+    old_and_new.standby_takes_over(because="the previous version was stopped")
+    for pod in by_the_new:
+        pod.create()
+    expect(*by_the_new).bound_to(node)
+
+    expect(*by_the_old).bound_by("the previous version", old_and_new.leader.usernames)
+    expect(*by_the_new).bound_by("the new version", old_and_new.standby.usernames)
+    expect(*by_the_old, *by_the_new).bindings(exactly=1)
 
 
 @requirement("ROLL-8")

@@ -240,17 +240,6 @@ class Scheduler:
         self._decided: set[str] = set()  # Pods, since the start
         self.ready = False
 
-    def _misbehave_at_start(self) -> None:
-        with self._lock:
-            bound = {uid for uid, pod in self._pods.items() if pod["spec"].get("nodeName")}
-        if broken("evicts-on-start"):
-            self._evict(lambda pod: pod["metadata"]["uid"] in bound and pod["spec"]["schedulerName"] in self._names)
-        if broken("takes-back"):
-            for kind in ("deployments", "replicasets"):
-                followed: Json = {}
-                args = f"/apis/apps/v1/{kind}", followed, functools.partial(self._take_back, kind), Event()
-                threading.Thread(target=self._api.follow, args=args, daemon=True).start()
-
     def run(self) -> None:
         self.ready = broken("ready-at-once")
         for path, known, changed in (
@@ -260,7 +249,12 @@ class Scheduler:
             listed = Event()
             threading.Thread(target=self._api.follow, args=(path, known, changed, listed), daemon=True).start()
             listed.wait()
-        self._misbehave_at_start()
+        if broken("evicts-on-start"):
+            self._evict(lambda pod: pod["spec"]["schedulerName"] in self._names)
+        for kind in ("deployments", "replicasets") if broken("takes-back") else ():
+            followed: Json = {}
+            args = f"/apis/apps/v1/{kind}", followed, functools.partial(self._take_back, kind), Event()
+            threading.Thread(target=self._api.follow, args=args, daemon=True).start()
         self.ready = True
         if self._election:
             threading.Thread(target=self._election.run, daemon=True).start()
@@ -274,11 +268,7 @@ class Scheduler:
                 threading.Thread(target=self._bind, args=(waiting, node), daemon=True).start()
             else:
                 self._explain(waiting, "Unschedulable", why)
-                if broken("evicts-foreign"):
-                    self._evict(lambda pod: pod["spec"]["schedulerName"] not in self._names)
-                if broken("preempts-across-pools"):
-                    most = waiting.pod["spec"].get("priority", 0)
-                    self._evict(lambda pod, most=most: pod["spec"].get("priority", 0) < most)  # type: ignore[misc]
+                self._make_room(waiting.pod["spec"].get("priority", 0))
 
     # --- events
 
@@ -507,6 +497,12 @@ class Scheduler:
             victims = [pod["metadata"] for pod in self._pods.values() if pod["spec"].get("nodeName") and chosen(pod)]
         for each in victims:
             self._write("DELETE", f"/api/v1/namespaces/{each['namespace']}/pods/{each['name']}", {})
+
+    def _make_room(self, priority: int) -> None:
+        if broken("evicts-foreign"):
+            self._evict(lambda pod: pod["spec"]["schedulerName"] not in self._names)
+        if broken("preempts-across-pools"):
+            self._evict(lambda pod: pod["spec"].get("priority", 0) < priority)
 
     def _take_back(self, kind: str, _: Json | None, new: Json | None) -> None:
         if new and new["spec"]["template"]["spec"]["schedulerName"] not in self._names:

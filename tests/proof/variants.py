@@ -705,7 +705,10 @@ VARIANTS = (
         "no-election",
         "binds Pods whether it leads or not",
         toy("no-election"),
-        {"CONF-1": r"no write of the standby while the leader lives\nseen: +\d+"},
+        {
+            "CONF-1": r"no write of the standby while the leader lives\nseen: +\d+",
+            "ROLL-7": r"(no write of the standby while the leader lives|bound by the previous version, and by nobody else)",
+        },
         {"INV-2": "the leader asks to bind what the standby has bound"},
     ),
     Variant(
