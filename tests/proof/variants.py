@@ -707,7 +707,7 @@ VARIANTS = (
         toy("no-election"),
         {
             "CONF-1": r"no write of the standby while the leader lives\nseen: +\d+",
-            "ROLL-7": r"(no write of the standby while the leader lives|bound by the previous version, and by nobody else)",
+            "ROLL-7": r"(no write of the standby while the leader lives|bound by the previous version, and by nobody)",
         },
         {"INV-2": "the leader asks to bind what the standby has bound"},
     ),
