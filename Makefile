@@ -41,7 +41,7 @@ conformance: .venv/installed $(if $(filter kind,$(PROVIDER)),.venv/kind) ## Judg
 	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) $(RUN)
 
 signoff: .venv/installed $(if $(filter kind,$(PROVIDER)),.venv/kind) ## Judge CANDIDATE whole; write the sign-off bundle, or what stands in its way
-	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) $(RUN) --signoff
+	UNRESERVE_COMMAND="make conformance $(strip $(GIVEN))" $(PYTEST) $(SUITES) $(RUN) --nightly --signoff
 
 kind-image: .venv/installed ## Make a node image for PROVIDER=kind where no registry is reachable
 	$(PYTHON) -m clusters kind-image --kubernetes $(KUBERNETES)
