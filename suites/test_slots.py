@@ -230,7 +230,7 @@ def test_the_slots_of_a_bind_whose_answer_is_lost_stay_owned(
 @requirement("RES-17")
 @pytest.mark.parametrize("fails", (LASTING | ONCE).values(), ids=LASTING | ONCE)
 def test_slots_that_could_not_be_given_back_are_given_back_later(
-    pool: Pool, workload: Workload, connection: ConnectionFaults, expect: Expect, fails: Fails
+    pool: Pool, workload: Workload, connection: ConnectionFaults, fences: Fences, expect: Expect, fails: Fails
 ) -> None:
     """Where the write fails that gives slots back after a failed bind, it is done later, and another Pod gets them."""
     node = pool.add_gpu_node(gpus=8, slots=2)
@@ -239,7 +239,9 @@ def test_slots_that_could_not_be_given_back_are_given_back_later(
         pod.create()
         held.met()
         expect.node(node).slots_claimed_by(pod)
+        seen = fences.on_pods()
         pod.delete()
+        seen.close()  # or the end of the Pod, seen late, would be a second occasion to give back
 
         with fails(connection.slot_writes(node)) as failed:
             held.over()
