@@ -17,6 +17,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -268,7 +269,10 @@ func (p *plugin) reject(uid types.UID, r rejection) {
 // wake has the members of a gang tried that still have to be placed.
 func (p *plugin) wake(k key) {
 	pods := map[string]*v1.Pod{}
-	for _, pod := range p.members.of(k) {
+	// Those that the queue may hold: the plugin's own watch can show a member later than it was kept back.
+	queued := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(k.Namespace)
+	members, _ := queued.List(labels.SelectorFromSet(labels.Set{Label: k.Name})) // from memory: it cannot fail
+	for _, pod := range members {
 		p.mutex.Lock()
 		reserved := p.book.reserved(k, pod.UID)
 		p.mutex.Unlock()

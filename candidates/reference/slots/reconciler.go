@@ -67,7 +67,7 @@ func (r *reconciler) run(ctx context.Context) {
 		}
 		if err := r.reconcile(ctx, node); err != nil {
 			logger.Info("Slots could not be given back yet", "node", node, "err", err)
-			r.queue.AddRateLimited(node)
+			r.later(node)
 		} else {
 			r.queue.Forget(node)
 		}
@@ -82,9 +82,14 @@ func (r *reconciler) release(ctx context.Context, at key) {
 	if err := r.reconcile(ctx, at.node); err != nil {
 		klog.FromContext(ctx).Info("Slots stay held until it is known what became of the Pod",
 			"podUID", at.pod, "node", at.node, "err", err)
-		if !fault.Is(fault.UnreserveOnce) {
-			r.queue.AddRateLimited(at.node)
-		}
+		r.later(at.node)
+	}
+}
+
+// later has a node looked at again.
+func (r *reconciler) later(node string) {
+	if !fault.Is(fault.UnreserveOnce) {
+		r.queue.AddRateLimited(node)
 	}
 }
 
