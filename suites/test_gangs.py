@@ -293,6 +293,7 @@ def test_the_status_of_a_gang_is_true_at_every_step(
     fences.on_pods().close()
     last.delete()
     expect.gang(gang).says_scheduled_no_longer()
-    last.create()
+    gang.make_up()
+    expect.gang(gang).bound()
     expect.gang(gang).says_scheduled()
     expect.gang(gang).reported_as_it_is()

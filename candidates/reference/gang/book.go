@@ -67,6 +67,7 @@ const (
 )
 
 type reservation struct {
+	name    string // of its Pod
 	since   time.Time
 	phase   phase
 	waited  bool // at Permit
@@ -206,7 +207,8 @@ func (b *book) permit(k key, f facts, uid types.UID, now time.Time) (time.Durati
 		return 0, effects{}, fmt.Errorf("gang %q does not exist", k)
 	}
 	s := b.state(k)
-	r := &reservation{since: now, phase: waiting}
+	m, _ := f.get(uid)
+	r := &reservation{name: m.name, since: now, phase: waiting}
 	s.reservations[uid] = r
 	delete(b.left, uid)
 	delete(b.line, k)
@@ -233,6 +235,16 @@ func (b *book) permit(k key, f facts, uid types.UID, now time.Time) (time.Durati
 	s.try.needed = f.spec.minMember
 	delete(s.try.failed, uid)
 	return s.try.until.Sub(now) + grace, e, nil
+}
+
+// lose ends the wait of those whose Pods are gone. Their Unreserve may come after the Permit of the next member, and the
+// watch of members after both: until then they would count, and beside a member created in its place twice.
+func (b *book) lose(k key, lives func(name string, uid types.UID) bool) {
+	for uid, r := range b.state(k).reservations {
+		if r.phase == waiting && !lives(r.name, uid) && !fault.Is(fault.CountsDeletedMember) {
+			r.phase = rejected
+		}
+	}
 }
 
 // failed books that a member found no room.

@@ -265,6 +265,18 @@ func TestDeletionOfAMemberEndsTheWait(t *testing.T) {
 	}
 }
 
+func TestADeletedMemberDoesNotCountBesideTheOneInItsPlace(t *testing.T) {
+	s := newScene(t)
+	s.gang(older, 3, 4)
+	s.waits(older, 0, 1)
+	s.lose(older, func(_ string, who types.UID) bool { return who != uid(older, 0) })
+	s.waits(older, 2)
+	s.unreserve(older, s.facts[older], uid(older, 0), "a", true, s.now)
+	if on, _ := s.permit(older, 3); !on {
+		t.Error("three are reserved, and it waits")
+	}
+}
+
 func TestDeletionOfTheGangObjectEndsTheWait(t *testing.T) {
 	s := newScene(t)
 	s.gang(older, 3, 3)

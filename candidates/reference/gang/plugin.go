@@ -187,6 +187,7 @@ func (p *plugin) Permit(
 	var timeout time.Duration
 	var refused error
 	p.change(func(now time.Time) (e effects) {
+		p.book.lose(k, p.lives(k))
 		timeout, e, refused = p.book.permit(k, p.facts(k, pod), pod.UID, now)
 		return e
 	})
@@ -290,7 +291,10 @@ func (p *plugin) changed(k key, gone string) {
 	if fault.Is(fault.EvictOnFinish) && slices.ContainsFunc(p.members.facts(k).members, func(m member) bool { return m.ended }) {
 		p.evict(k)
 	}
-	p.change(func(now time.Time) effects { return p.book.changed(k, gone, now) })
+	p.change(func(now time.Time) effects {
+		p.book.lose(k, p.lives(k))
+		return p.book.changed(k, gone, now)
+	})
 }
 
 // seen is told by the watches of every other change of a member.
@@ -314,6 +318,15 @@ func (p *plugin) evict(k key) {
 			}
 		}
 	})
+}
+
+// lives says whether a member of a gang is still there, as the scheduler knows it.
+func (p *plugin) lives(k key) func(name string, uid types.UID) bool {
+	pods := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(k.Namespace)
+	return func(name string, uid types.UID) bool {
+		now, err := pods.Get(name)
+		return err == nil && now.UID == uid
+	}
 }
 
 // gone says whether a Pod was deleted, or is being deleted.
