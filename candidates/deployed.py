@@ -3,10 +3,12 @@
 import functools
 import hashlib
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from candidates import document, placeholders
 from candidates.descriptor import Descriptor, Endpoint
@@ -16,6 +18,8 @@ from candidates.patch import Json
 from clusters.kube import ApiError, ApiUnreachable, Kube
 from clusters.provider import SYSTEM_NAMESPACE, Cluster
 
+# Of a field's name, up to the next word.
+LEADING_CAPITALS = re.compile(r"^(?:[A-Z]+(?![a-z])|[A-Z])")
 # Seconds for a new CRD to be served, and between two looks.
 CRD_SERVED = 15.0
 POLL = 0.05
@@ -143,6 +147,8 @@ class Deployed(ABC):
     def config(self) -> Json | None:
         """Return the effective configuration it serves; None where the descriptor declares no endpoint for it.
 
+        Fields are named as in its file, also where kube-scheduler (up to 1.35) serves them by the names of its source.
+
         Raises:
             ScrapeError: it gave no answer, refused, or sent no JSON object.
         """
@@ -154,7 +160,7 @@ class Deployed(ABC):
             found: Json = served.get("componentconfig", served)
         except (ValueError, AttributeError) as error:
             raise ScrapeError(f"{endpoint.path} of {self.descriptor.identity.name} is no JSON object") from error
-        return found
+        return spelled(found) if "Profiles" in found else found
 
     def health(self) -> dict[str, int | None]:
         """Return the HTTP status of each health path now; None where there is no answer."""
@@ -254,6 +260,15 @@ def apply(kube: Kube, manifest: Json, where: str, *, namespace: str = "default")
             if not early or time.monotonic() > deadline:
                 raise DeployError(f"{where}: {described} is refused: {error}") from error
             time.sleep(POLL)
+
+
+def spelled(served: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return JSON with fields as an API names them: `HTTPTimeout` is `httpTimeout`."""
+    if isinstance(served, list):
+        return [spelled(each) for each in served]
+    if not isinstance(served, dict):
+        return served
+    return {LEADING_CAPITALS.sub(lambda at: at[0].lower(), key): spelled(value) for key, value in served.items()}
 
 
 def wait_until_served(kube: Kube, applied: Iterable[tuple[Json, str]]) -> None:

@@ -19,6 +19,7 @@ import yaml
 
 import candidates
 from candidates import DeployError, DescriptorError, ScrapeError, manifests
+from candidates.deployed import spelled
 from candidates.document import read_manifests
 from clusters import kind
 from clusters.kube import ApiError, ApiUnreachable, Json, Kube, Listed
@@ -516,11 +517,20 @@ def test_a_candidate_tells_about_itself(given: Given, deploy: Deploy, api: Api) 
     assert deployed.reported_version == "Kubernetes v1.37.2"
     assert deployed.metrics() == build.decode()
     assert deployed.config() == {"a": 1}
+
     assert deployed.health() == {"/readyz": 500, "/healthz": None}
     assert deployed.images == {"registry.example.com/small:1.0": "sha256:1.0"}
     assert deployed.notes[0] == "image registry.example.com/small:1.0 is sha256:1.0"
     assert re.search(r"all\.yaml:\d+: Job prepare is a Helm hook \(pre-install\) and was left out", deployed.notes[1])
     assert deployed.exits() == []
+
+
+def test_fields_of_an_old_configuration_are_named_as_in_its_file() -> None:
+    served = {"Profiles": [{"SchedulerName": "a"}], "PodMaxBackoffSeconds": 10, "Extenders": [{"HTTPTimeout": "1s"}]}
+    assert spelled(served | {"ClientConnection": {"QPS": 50}}) == {
+        "profiles": [{"schedulerName": "a"}], "podMaxBackoffSeconds": 10, "extenders": [{"httpTimeout": "1s"}],
+        "clientConnection": {"qps": 50},
+    }  # fmt: skip
 
 
 def test_what_its_containers_write(given: Given, deploy: Deploy, api: Api) -> None:
