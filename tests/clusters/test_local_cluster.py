@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from clusters import local
-from clusters.kube import ApiError, Kube
+from clusters.kube import ApiError, ApiUnreachable, Kube
 from clusters.local import build
 from clusters.local.cluster import LocalCluster, _Ports, _switches
 from clusters.progress import Silent
@@ -272,6 +272,31 @@ def test_all_files_are_private(plane: LocalCluster) -> None:
 
     assert len(found) > 15
     assert {path: oct(mode) for path, mode in found.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
+
+
+def test_an_api_server_that_was_killed_comes_back_and_is_watched_on(plane: LocalCluster, kube: Kube) -> None:
+    made = kube.create("configmaps", {"metadata": {"name": "before"}}, "default")
+    kube.patch("configmaps", "before", {"data": {"changed": "unseen"}}, "default")
+
+    plane.stop_apiserver()
+    with pytest.raises(ApiUnreachable):
+        kube.get("configmaps", "before", "default")
+    assert plane.problems() == []
+    plane.start_apiserver()
+
+    with contextlib.closing(kube.watch("configmaps", made["metadata"]["resourceVersion"], seconds=5, idle=5)) as events:
+        assert next(iter(events))["object"]["data"] == {"changed": "unseen"}
+    assert plane.problems() == []
+
+
+def test_a_store_that_was_frozen_goes_on(plane: LocalCluster, kube: Kube) -> None:
+    plane.pause_etcd()
+    try:
+        with pytest.raises((ApiError, ApiUnreachable)):
+            kube.request("GET", "/api/v1/namespaces/default/configmaps/before", timeout=1.0)
+    finally:
+        plane.resume_etcd()
+    assert kube.get("configmaps", "before", "default")
 
 
 def test_nobody_without_credentials_gets_in(plane: LocalCluster) -> None:
