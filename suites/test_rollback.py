@@ -195,6 +195,7 @@ def test_the_whole_runbook(
     expect: Expect,
 ) -> None:
     """The whole runbook in its order: nobody is left behind, nobody moves, and every step is seen to be done."""
+    default_scheduler.require_own_process()
     pool.add_gpu_node(gpus=8)
     served, running = controllers.deployment(2, gpus=1).create(), controllers.job(1, gpus=1).create()
     waiting, queued = controllers.deployment(1, gpus=16).create(), controllers.job(1, gpus=16).create()
