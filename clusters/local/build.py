@@ -49,6 +49,15 @@ def components(kubernetes: str) -> dict[str, Program]:
     return found
 
 
+def ensure(name: str, kubernetes: str, progress: Progress) -> Path:
+    """Return one component of a minor, built where the cache has it not.
+
+    Raises:
+        ProviderError: it cannot be built.
+    """
+    return golang.ensure(components(kubernetes)[name], progress)
+
+
 def read_module(folder: Path) -> Iterator[Program]:
     """Yield the components that the `tool` lines of a folder's go.mod name."""
     text = (folder / "go.mod").read_text(encoding="utf-8")
