@@ -264,7 +264,7 @@ def test_the_slots_of_a_pod_that_ended_while_they_could_not_be_given_back_are_gi
 
     with faults.slots.denied(node):
         pod.delete()
-        expect.node(node).slot_writes_refused(at_least=2)
+        expect.node(node).slot_writes_refused(at_least=1)
         next_one.create()
         expect(next_one).waiting_for("slots")
 
