@@ -54,7 +54,8 @@ def run(
     with Shown(console) as live:
         proving = prove.Proving(
             results, kubernetes=kubernetes, variants=[known[name] for name in known if name in chosen],
-            whole={name: () for name in whole if name in chosen}, broken=broken, full=set(chosen) == set(every),
+            whole={name: prove.PARTLY.get(name, ()) for name in whole if name in chosen}, broken=broken,
+            full=set(chosen) == set(every),
             progress=live if console.is_terminal else Lines(),
         )  # fmt: skip
         ended = proving.run(parallel=parallel or side_by_side(), binaries=binaries)

@@ -104,7 +104,7 @@ class Proof(Model):
     schema_: Literal["unreserve.dev/proof/v1"] = Field(default="unreserve.dev/proof/v1", alias="schema")
     verdict: ProofVerdict = ProofVerdict.INTERRUPTED
     selection: Literal["full", "filtered"]
-    """Whether every variant was asked for, and the healthy ones with every requirement."""
+    """Whether every variant and every healthy scheduler was asked for."""
     kubernetes: Text
     suite: Suite = Suite()
     started: AwareDatetime
