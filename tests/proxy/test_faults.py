@@ -14,6 +14,7 @@ from fixtures.faults.connection import ConnectionFaults
 from fixtures.observe.history import History
 from fixtures.observe.timeline import NotYet, Timeline
 from fixtures.proxy.client import Proxy
+from fixtures.proxy.rules import Rule
 from fixtures.scenario import Scenario, broken, told
 from fixtures.verdicts import Inconclusive, SuiteError
 from tests.proxy.conftest import Bench
@@ -130,6 +131,22 @@ def test_what_does_not_arrive_after_healing_is_our_fault(
     with pytest.raises(SuiteError, match="does not arrive: 503"), connection.binding(pod).answered(500):
         pass
     assert played.faults
+
+
+def test_a_request_that_came_before_the_rule_stood_has_not_passed_by_it(
+    played: Played, connection: ConnectionFaults, pod: Pod, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert played.proxy
+    add = played.proxy.add
+
+    def add_late(rule: Rule) -> None:
+        client.send(bind("pod"))
+        assert client.status() == 201
+        add(rule)
+
+    monkeypatch.setattr(played.proxy, "add", add_late)
+    with connection.binding(pod).answered(500) as fault, pytest.raises(Inconclusive, match="0 requests"):
+        fault.met()
 
 
 def test_a_request_that_passed_by_is_no_bite(connection: ConnectionFaults, pod: Pod, client: Client) -> None:
