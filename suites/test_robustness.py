@@ -88,7 +88,7 @@ def test_a_sum_beyond_any_number_is_not_bound(
     pool.add_gpu_nodes(2, gpus=8)
 
     overflowing = [odd.create() for odd in odd_pods.whose_sums_overflow()]
-    expect(*overflowing).unscheduled()
+    expect(*overflowing).waiting_with_a_reason()
     expect(*overflowing).never_bound()
 
     expect(workload.pod(gpus=8).create()).bound_at_once()
