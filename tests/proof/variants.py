@@ -661,6 +661,7 @@ VARIANTS = (
         "asks its extender to bind a Pod again when the answer does not come in time",
         toy_bound_by_extender("retry-after-bind"),
         {"DEP-7": r"no binding request for Pod .* after .*\nseen: +\d"},
+        {"INV-2": "the same request, judged as an invariant"},
     ),
     Variant(
         "silent-reject",
