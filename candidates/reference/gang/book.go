@@ -611,9 +611,11 @@ func (b *book) wake(k key, s *state, e *effects) {
 	e.wake = append(e.wake, k)
 }
 
-// forget drops a gang of which nothing is left, and says whether that was so.
+// forget drops a gang of which nothing is left, and says whether that was so. A member that was kept back is left too, though
+// the watch of members may not show it yet.
 func (b *book) forget(k key, s *state) bool {
-	if len(s.reservations) > 0 || len(b.look(k).members) > 0 {
+	f := b.look(k)
+	if len(s.reservations) > 0 || len(f.members) > 0 || s.asleep && f.known {
 		return false
 	}
 	delete(b.gangs, k)

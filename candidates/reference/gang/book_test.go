@@ -192,6 +192,16 @@ func TestMembersMayWaitForMissingOnes(t *testing.T) {
 	s.waits(older, 0, 1)
 }
 
+func TestAMemberIsSeenBeforeItsGangAndItsOwnWatch(t *testing.T) {
+	s := newScene(t)
+	s.reserveForMissing = true
+	if why := s.hold(older, s.facts[older], uid(older, 0), s.now); why == "" {
+		t.Fatal("a member of an unknown gang is not kept back")
+	}
+	s.gang(older, 2, 0)
+	s.woken(s.changed(older, "", s.now), older)
+}
+
 func TestAGangIsGivenUpWhenTooFewMembersCanBePlaced(t *testing.T) {
 	s := newScene(t)
 	s.gang(older, 3, 4)
