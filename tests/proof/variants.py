@@ -354,7 +354,7 @@ VARIANTS = (
         "release-on-ambiguous-bind",
         "gives the slots of a Pod back when its bind fails, without asking whether it was bound",
         reference("release-on-ambiguous-bind"),
-        {"RES-16": r"slots of node .* owned: 2 by .*\nseen: +none are owned"},
+        {"RES-16": r"owned by .* from its binding on\nseen: +bound at|unscheduled, .*\nseen: +it was bound to"},
         {"OBS-9": AFTERWARDS},
     ),
     Variant(
@@ -362,6 +362,7 @@ VARIANTS = (
         "does not try again to give slots back when that has failed",
         reference("unreserve-once"),
         {"RES-17": NOT_BOUND.format("too few free network slots")},
+        {"INV-4": "its ledger holds what it did not give back"},
     ),
     Variant(
         "reserve-not-held",
