@@ -711,7 +711,10 @@ VARIANTS = (
             "CONF-1": r"no write of the standby while the leader lives\nseen: +\d+",
             "ROLL-7": r"(no write of the standby while the leader lives|bound by the previous version, and by nobody)",
         },
-        {"INV-2": "the leader asks to bind what the standby has bound"},
+        {
+            "INV-2": "the leader asks to bind what the standby has bound",
+            "OBS-9": "both replicas try a Pod, and who comes second says that it failed",
+        },
     ),
     Variant(
         "stale-takeover",
