@@ -423,6 +423,11 @@ class Deployment(Model):
     binder: Name | None = None
     """The process that binds Pods, where that is not the first: an extender, a separate binder."""
 
+    @property
+    def binding(self) -> ProcessSection:
+        """The process that binds Pods; there must be processes."""
+        return next((each for each in self.processes if each.name == self.binder), self.processes[0])
+
 
 class BuildSection(Model):
     """A Go program, built from source before the run: once, and kept in the cache outside the checkout."""
@@ -839,6 +844,14 @@ class Descriptor(Model):
     def features(self) -> frozenset[str]:
         """Names of the features it claims."""
         return frozenset(self.claims)
+
+    def with_processes(self, *processes: ProcessSection) -> "Descriptor":
+        """Return the descriptor with these processes in place of its own."""
+        return self.model_copy(update={"deployment": self.deployment.model_copy(update={"processes": processes})})
+
+    def with_process(self, changed: ProcessSection) -> "Descriptor":
+        """Return the descriptor with the process of this name changed."""
+        return self.with_processes(*(changed if e.name == changed.name else e for e in self.deployment.processes))
 
     def require_kubernetes(self, version: str) -> "Descriptor":
         """Return the descriptor as it is for one Kubernetes version (`1.37` or `v1.37.2`), `perVersion` applied.

@@ -208,7 +208,7 @@ class HostDeployed(Deployed):
     @property
     def binder(self) -> str:
         """Name of the process that binds Pods."""
-        return self.descriptor.deployment.binder or next(iter(self._sections))
+        return self.descriptor.deployment.binding.name
 
     def _end(self) -> dict[str, int]:
         running, self.processes, self._web = self.processes, {}, {}
