@@ -45,10 +45,12 @@ class Deployed(ABC):
         version: declared version.
         digest: `sha256:...` over everything that is tested; the same wherever the same bytes are tested.
         processes: names of what runs, in the order of their start: processes of this machine, or Pods.
+        starts: how many times something of it was started: what was counted before has begun anew.
     """
 
     digest: str
     processes: Collection[str]
+    starts = 0
 
     # What an endpoint that refuses a request may be lacking.
     _hint = ""

@@ -156,6 +156,7 @@ class HostDeployed(Deployed):
         """
         missing = [section for name, section in self._sections.items() if name not in self.processes]
         self.absent = {}
+        self.starts += bool(missing)
         for _ in range(ATTEMPTS):
             try:
                 if not self.ports:

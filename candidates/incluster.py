@@ -148,6 +148,7 @@ class InClusterDeployed(Deployed):
         """
         if self.processes:
             return
+        self.starts += 1
         self._load_images()
         try:
             self._apply()

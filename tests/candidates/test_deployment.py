@@ -238,6 +238,7 @@ def test_stop_and_restart(written: Write, deploy: Deploy) -> None:
 
     assert list(deployed.processes) == ["scheduler"]
     assert deployed.processes["scheduler"].pid != before
+    assert deployed.starts == 2
     assert deployed.ports["web"] == port
     assert deployed.metrics() == "who None\n"
     assert deployed.stop() == {"scheduler": -signal.SIGTERM}

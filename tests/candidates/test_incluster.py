@@ -783,6 +783,7 @@ def test_stop_and_start_again(given: Given, deploy: Deploy, api: Api) -> None:
     assert len(api.applied) == before
     deployed.restart()
 
+    assert deployed.starts == 2
     assert list(deployed.processes) == ["scheduler-0"]
     assert sorted(each["kind"] for each in api.applied[before:]) == ["Deployment", "ValidatingWebhookConfiguration"]
     deployed.stop()

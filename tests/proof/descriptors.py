@@ -192,11 +192,21 @@ def stock_with(*args: str) -> Json:
     return descriptor
 
 
-def stock_unheard() -> Json:
-    """Describe the stock kube-scheduler inside a shell that keeps to itself what it writes and how it ends."""
-    descriptor = shipped("stock.yaml")
-    process = descriptor["deployment"]["processes"][0]
+def unheard(name: str) -> Json:
+    """Describe a shipped candidate whose scheduler keeps to itself what it writes and how it ends."""
+    descriptor = shipped(name)
+    process = _scheduler(descriptor)
     process["command"] = ["sh", "-c", '"$0" "$@" >/dev/null 2>&1; exit 0', *process["command"]]
+    return descriptor
+
+
+def stock_unheard_when_built_for(minor: str) -> Json:
+    """Describe the stock kube-scheduler whose build for one minor ends at its start, as if nothing were wrong."""
+    descriptor = shipped("stock.yaml")
+    _without_deviations(descriptor)
+    process = copy.deepcopy(_scheduler(descriptor))
+    process["command"], process["args"] = ["true"], []
+    descriptor["perVersion"] = {minor: {"deployment": {"processes": [process]}}}
     return descriptor
 
 

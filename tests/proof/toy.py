@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import signal
 import ssl
 import threading
 import time
@@ -498,6 +499,11 @@ class Scheduler:
         for each in victims:
             self._write("DELETE", f"/api/v1/namespaces/{each['namespace']}/pods/{each['name']}", {})
 
+    def give_up(self) -> None:
+        """Leave nothing behind that waits."""
+        for each in [waiting.pod["metadata"] for waiting in self._waiting.values()]:
+            self._write("DELETE", f"/api/v1/namespaces/{each['namespace']}/pods/{each['name']}", {})
+
     def _make_room(self, priority: int) -> None:
         if broken("evicts-foreign"):
             self._evict(lambda pod: pod["spec"]["schedulerName"] not in self._names)
@@ -594,6 +600,12 @@ def main() -> None:
         def log_message(self, *_: Any) -> None:
             pass
 
+    def asked_to_end(*_: Any) -> None:
+        scheduler.give_up()
+        os._exit(0)
+
+    if broken("gives-up-on-stop"):
+        signal.signal(signal.SIGTERM, asked_to_end)
     threading.excepthook = ended_by
     server = ThreadingHTTPServer(("127.0.0.1", options.port), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -13,12 +13,13 @@ from tests.proof.descriptors import (
     overwriting,
     reference,
     stock,
-    stock_unheard,
+    stock_unheard_when_built_for,
     stock_with,
     through_shim,
     toy,
     toy_bound_by_extender,
     toy_taking_back,
+    unheard,
 )
 
 
@@ -121,11 +122,23 @@ VARIANTS = (
     Variant(
         "swallowed-log",
         "keeps to itself what it writes and how it ends",
-        stock_unheard(),
+        unheard("stock.yaml"),
         {
             "ROB-3": "says that the right to write events is missing: in its log.*\nseen: .*none of its 0 lines",
             "ROB-4": "says that the right to write leases is missing: in its log.*\nseen: .*none of its 0 lines",
         },
+    ),
+    Variant(
+        "silent-refusal",
+        "does not say why it refuses its configuration",
+        unheard("reference.yaml"),
+        {"CONF-6": "is refused at the start, by its name\nseen: .*ended without saying so"},
+    ),
+    Variant(
+        "silent-on-skew",
+        "ends without a word, as if nothing were wrong, where it was built for the minor before (1.36)",
+        stock_unheard_when_built_for("1.36"),
+        {"ROLL-9": r"built for 1.36 it comes up on v1.37.*, or says why not\nseen: .*exited with code 0"},
     ),
     # The stock scheduler with an extender, configured wrongly.
     Variant(
@@ -527,6 +540,13 @@ VARIANTS = (
         toy("evicts-on-start"),
         {"ROLL-4": r"Pod s\d+-\S+ still bound to .*\nseen: .*it was evicted"},
         {"ROLL-5": "what it has evicted leaves room"},
+    ),
+    Variant(
+        "gives-up-on-stop",
+        "deletes the Pods that wait for it when it is asked to end",
+        toy("gives-up-on-stop"),
+        {"ROLL-2": r"expected: unbound Pods that name 'toy': s\d+-pod-1\nseen: +none"},
+        {"INV-3": "a Pod that waited is gone"},
     ),
     Variant(
         "silent-bad-config",
