@@ -173,6 +173,18 @@ def test_after_the_first_so_many_others_may_pass(connection: ConnectionFaults, p
             fault.met(at_least=2)
 
 
+def test_where_a_share_is_met_the_others_may_pass(connection: ConnectionFaults, pod: Pod, client: Client) -> None:
+    with connection.binding(pod).delayed(0.0, rate=0.5, seed=0) as delayed:  # draws 0.84, 0.76, 0.42
+        for _ in range(2):
+            client.send(bind("pod"))
+            assert client.status() == 201
+        with pytest.raises(Inconclusive, match="0 requests of the candidate have met"):  # it has waited for one
+            delayed.met()
+        client.send(bind("pod"))
+        assert len(delayed.met()) == 1
+        assert client.status() == 201
+
+
 def test_a_lost_answer(bench: Bench, connection: ConnectionFaults, pod: Pod, client: Client) -> None:
     with connection.binding(pod).answer_lost(504, first=1) as fault:
         client.send(bind("pod"))
