@@ -299,6 +299,8 @@ class Scenario(Model):
     message: Text = "not run"
     """Why the verdict is not `pass`; the first line stands alone."""
     seconds: float = 0.0
+    waited_seconds: float = 0.0
+    """Of these, for how long the candidate was waited for: its backoff, its timeouts, its Lease."""
     bound_seconds: float | None = None
     """The time within which the candidate had to react, patience included."""
     measured_seconds: float | None = None

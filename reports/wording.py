@@ -115,8 +115,14 @@ def moment(time: datetime | None) -> str:
 
 
 def lasted(record: Record) -> str:
-    """Write how long the run took, empty if it did not end."""
+    """Write how long the run took, and how much of that was the candidate's own time; empty if it did not end."""
     if record.ended is None:
         return ""
-    minutes, rest = divmod(round((record.ended - record.started).total_seconds()), 60)
+    waited = sum(scenario.waited_seconds for row in record.requirements for scenario in row.scenarios)
+    took = _minutes((record.ended - record.started).total_seconds())
+    return f"{took}, {_minutes(waited)} of that waiting for the candidate"
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

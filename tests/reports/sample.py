@@ -765,6 +765,7 @@ def write(directory: Path, *, good: bool = False) -> Record:
                     verdict=told.verdict,
                     message=told.message,
                     seconds=round(story.t + 0.4, 3),
+                    waited_seconds=sum(each.measured_seconds for each in told.measurements),
                     measurements=told.measurements,
                     figures=told.figures,
                     witnesses=told.witnesses,

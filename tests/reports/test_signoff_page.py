@@ -418,6 +418,9 @@ def test_every_kind_of_state_has_its_colours_and_every_mark_its_shape() -> None:
 
 
 def test_dates_are_those_of_the_record(tmp_path: Path) -> None:
-    record = sample.blank(requirements=[], ended=sample.START + timedelta(minutes=7, seconds=5))
+    waited = [Scenario(name=str(seconds), waited_seconds=seconds) for seconds in (58.0, 4.4)]
+    row = Requirement(id="HARD-1", title="", level="core", scenarios=waited)
+    record = sample.blank(requirements=[row], ended=sample.START + timedelta(minutes=7, seconds=5))
     signoff.write(tmp_path, record)
-    assert "30 Nov 2026 09:21:07 UTC, after 7 min 5 s" in text(tmp_path)
+    said = "30 Nov 2026 09:21:07 UTC, after 7 min 5 s, 1 min 2 s of that waiting for the candidate"
+    assert said in text(tmp_path)
