@@ -138,7 +138,7 @@ def test_slots_taken_since_filter_are_refused(
     ours = workload.pod(gpus=1, slots=2)
     theirs = workload.pod(gpus=1, slots=2, scheduler=twin.scheduler_name, kind="theirs")
 
-    with connection.slot_claims(node).held(first=1) as held:
+    with connection.slot_writes(node).held(first=1) as held:
         ours.create()
         held.met()
         expect(theirs.create()).bound_to(node)
@@ -159,7 +159,7 @@ def test_two_schedulers_never_own_one_slot(
     ours = workload.pod(gpus=1, slots=1)
     theirs = workload.pod(gpus=1, slots=1, scheduler=twin.scheduler_name, kind="theirs")
 
-    with connection.slot_claims(node).held(first=2) as held:
+    with connection.slot_writes(node).held(first=2) as held:
         ours.create()
         theirs.create()
         held.met(at_least=2)
@@ -177,7 +177,7 @@ def test_two_schedulers_share_what_there_is(
     ours = [workload.pod(gpus=1, slots=1) for _ in range(6)]
     theirs = [workload.pod(gpus=1, slots=1, scheduler=twin.scheduler_name, kind="theirs") for _ in range(6)]
 
-    with connection.slot_claims(*nodes).delayed(0.2, rate=0.5, seed=seed) as overtaken:
+    with connection.slot_writes(*nodes).delayed(0.2, rate=0.5, seed=seed) as overtaken:
         for pods in zip(ours, theirs, strict=True):
             for pod in pods:
                 pod.create()
