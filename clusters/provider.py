@@ -121,6 +121,13 @@ class Breakable(Protocol):
             ProviderError: it does not answer.
         """
 
+    def restore_apiserver(self) -> None:
+        """Run the API server as it was before all faults. Watches may have to list again.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+
     def pause_etcd(self) -> None:
         """Freeze the store: what the API server asks of it hangs."""
 

@@ -26,6 +26,8 @@ START_TIMEOUT = 120.0
 PROBE_TIMEOUT = 2.0
 # Times that all ports are chosen anew when somebody else took one of them.
 ATTEMPTS = 4
+# Of an API server that is started again: every watch can go on from where it was.
+WITHOUT_CACHE = "--watch-cache=false"
 
 # Of the controllers that are on by default, those that would only make noise here: no fake node has endpoints,
 # certificates or attached volumes, and writes that nobody asked for wake schedulers. All minors know these names.
@@ -90,6 +92,14 @@ class LocalCluster:
             ProviderError: it does not answer.
         """
         self._plane.start_apiserver()
+
+    def restore_apiserver(self) -> None:
+        """Run the API server with its cache of watches again; nothing where it does.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+        self._plane.restore_apiserver()
 
     def pause_etcd(self) -> None:
         """Freeze the store: what the API server asks of it hangs."""
@@ -229,15 +239,25 @@ class _Plane:
             self._apiserver_process.kill()
 
     def start_apiserver(self) -> None:
-        """Start it again, without its cache of watches: the store can be watched from any version, a new cache cannot.
+        """Start it again, without its cache of watches: a new cache holds nothing of what was before it.
 
         Raises:
             ProviderError: it does not answer.
         """
         if self._apiserver_process not in self.processes:
-            flags = [*self._apiserver_flags(self._ports), "--watch-cache=false"]
-            self._apiserver_process = self._run("kube-apiserver", flags)
+            self._apiserver_process = self._run("kube-apiserver", [*self._apiserver_flags(self._ports), WITHOUT_CACHE])
         self.until_it_answers()
+
+    def restore_apiserver(self) -> None:
+        """Start it with its cache, where it was started again without.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+        if WITHOUT_CACHE in self._apiserver_process.argv:
+            self.stop_apiserver()
+            self._apiserver_process = self._run("kube-apiserver", self._apiserver_flags(self._ports))
+            self.until_it_answers()
 
     def until_it_answers(self) -> None:
         """Return once the API server is ready.

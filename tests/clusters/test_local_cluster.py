@@ -286,6 +286,12 @@ def test_an_api_server_that_was_killed_comes_back_and_is_watched_on(plane: Local
 
     with contextlib.closing(kube.watch("configmaps", made["metadata"]["resourceVersion"], seconds=5, idle=5)) as events:
         assert next(iter(events))["object"]["data"] == {"changed": "unseen"}
+    assert "--watch-cache=false" in plane._plane._apiserver_process.argv
+
+    for _ in range(2):
+        plane.restore_apiserver()
+        kube.get("configmaps", "before", "default")
+        assert "--watch-cache=false" not in plane._plane._apiserver_process.argv
     assert plane.problems() == []
 
 
