@@ -5,7 +5,8 @@ from pathlib import Path
 
 from candidates import placeholders
 from candidates.deployed import DeployError
-from candidates.descriptor import BuildSection, Descriptor
+from candidates.descriptor import Descriptor
+from candidates.sections.deployment import BuildSection
 from clusters import golang
 from clusters.golang import Program
 from clusters.progress import Progress

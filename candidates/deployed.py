@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from candidates import document, placeholders
-from candidates.descriptor import Descriptor, Endpoint
+from candidates.descriptor import Descriptor
 from candidates.loopback import Unreachable
 from candidates.manifests import CRD
 from candidates.patch import Json
+from candidates.sections.observe import Endpoint
 from clusters.kube import ApiError, ApiUnreachable, Kube
 from clusters.provider import SYSTEM_NAMESPACE, Cluster
 

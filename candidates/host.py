@@ -17,9 +17,11 @@ import yaml
 from candidates import document, placeholders
 from candidates.building import build
 from candidates.deployed import POLL, Deployed, DeployError, apply, sha256, value_of, wait_until_served
-from candidates.descriptor import Descriptor, Endpoint, ProcessSection, RenderedFile
+from candidates.descriptor import Descriptor
 from candidates.loopback import Loopback, Unreachable, is_free, listens
 from candidates.patch import Json
+from candidates.sections.deployment import ProcessSection, RenderedFile
+from candidates.sections.observe import Endpoint
 from clusters.identity import write_private
 from clusters.kube import Kube
 from clusters.processes import ExitedEarly, Process, Supervisor, free_port

@@ -12,10 +12,11 @@ import urllib3
 
 from candidates import manifests
 from candidates.deployed import Deployed, DeployError, ScrapeError, apply, sha256, wait_until_served
-from candidates.descriptor import Descriptor, Endpoint
+from candidates.descriptor import Descriptor
 from candidates.loopback import MOST_BYTES, TIMEOUT, Unreachable
 from candidates.manifests import Manifest
 from candidates.patch import Json
+from candidates.sections.observe import Endpoint
 from clusters.identity import write_private
 from clusters.kube import ApiError, ApiUnreachable, Kube, path_of
 from clusters.provider import Capability, Cluster, ImageLoader, ProviderError

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from candidates import document
-from candidates.descriptor import SchedulerWorkload
 from candidates.document import Document, Loc, Problem
 from candidates.patch import Json
+from candidates.sections.deployment import SchedulerWorkload
 
 HOOK = "helm.sh/hook"
 CRD = "CustomResourceDefinition"

@@ -12,18 +12,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from candidates import building, document, manifests, placeholders
-from candidates.descriptor import (
-    DEFAULT_SCHEDULER,
-    Deployment,
-    Descriptor,
-    Endpoint,
-    Refused,
-    SetupObject,
-    inside,
-    schema,
-)
+from candidates.descriptor import Descriptor, schema
 from candidates.document import DescriptorError, Document, Loc, Problem
 from candidates.patch import Json
+from candidates.sections.deployment import DEFAULT_SCHEDULER, Deployment, SetupObject
+from candidates.sections.observe import Endpoint
+from candidates.sections.values import Refused, inside
 
 # Characters of a refused value that an error repeats.
 MOST_SHOWN = 60

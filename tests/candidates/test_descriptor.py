@@ -11,8 +11,9 @@ import yaml
 
 import candidates
 from candidates.__main__ import SCHEMA
-from candidates.descriptor import KUBE_SCHEDULER_METRICS, Descriptor, schema
+from candidates.descriptor import Descriptor, schema
 from candidates.document import DescriptorError, Loader, Problem
+from candidates.sections.observe import KUBE_SCHEDULER_METRICS
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parent.parent

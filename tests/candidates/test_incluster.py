@@ -21,6 +21,7 @@ import candidates
 from candidates import DeployError, DescriptorError, ScrapeError, manifests
 from candidates.deployed import spelled
 from candidates.document import read_manifests
+from candidates.sections.observe import Endpoint
 from clusters import kind
 from clusters.kube import ApiError, ApiUnreachable, Json, Kube, Listed
 from clusters.processes import Supervisor
@@ -772,7 +773,7 @@ def test_stop_keeps_the_logs_and_waits_until_the_pods_are_gone(
     assert log.read_text() == "the whole log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     with pytest.raises(ScrapeError, match="Deployment scheduler does not run"):
-        deployed._read(candidates.descriptor.Endpoint(port=1, path="/x"))
+        deployed._read(Endpoint(port=1, path="/x"))
 
 
 def test_stop_and_start_again(given: Given, deploy: Deploy, api: Api) -> None:

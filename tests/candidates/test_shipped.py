@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import candidates
-from candidates.descriptor import KUBE_SCHEDULER_METRICS, MetricMeaning
+from candidates.sections.observe import KUBE_SCHEDULER_METRICS, MetricMeaning
 from clusters import local
 from clusters.kube import Kube
 from clusters.processes import Supervisor

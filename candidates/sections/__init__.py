@@ -1,0 +1,1 @@
+"""The sections of a descriptor, a module for each subject."""
