@@ -71,7 +71,7 @@ NEEDED = "it needs node label infra.example.com/high-speed-network='true'"
 PROVOKED = "its attempts are provoked by a node that is added"
 UNTOLD = "nothing says why its Pods wait, nor that they were tried"
 DURATIONS = "scheduler_framework_extension_point_duration_seconds"
-SWITCHED_BACK = "Pod .* names 'default-scheduler'\nseen: .*it names 'toy'"
+SWITCHED_BACK = "Pods? .* names? 'default-scheduler'\nseen: .* names 'toy'"
 AFFINITY = "required node affinity infra.example.com/high-speed-network In"
 
 VARIANTS = (
