@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
-import yaml
 
 from candidates import document, placeholders
 from candidates.building import build
@@ -279,12 +278,11 @@ class HostDeployed(Deployed):
             at, web = self.ports[probe.port], Loopback(probe.scheme, self.ports[probe.port])
 
             def ready() -> bool:
-                if not listens(process.pid, at):
-                    return False
                 try:
-                    return probe.scheme == "tcp" or web.get(probe.path)[0] == 200  # noqa: PLR2004
+                    answers = probe.scheme == "tcp" or web.get(probe.path)[0] == 200  # noqa: PLR2004
                 except Unreachable:
                     return False
+                return answers and listens(process.pid, at)
 
             process.wait_until(ready, probe.timeout, f"ready ({probe.scheme} {probe.path} on port {at})")
         settled = time.monotonic() + max(section.warm_up, 0.0 if probe else SETTLE)
@@ -406,7 +404,7 @@ def _lost_port(log: Path, since: int) -> bool:
 
 
 def _kubeconfig(identity: Identity) -> Json:
-    parsed: Json = yaml.safe_load(identity.kubeconfig.read_text(encoding="utf-8"))
+    parsed: Json = json.loads(identity.kubeconfig.read_text(encoding="utf-8"))  # as we write it
     return parsed
 
 

@@ -158,7 +158,9 @@ class Kube:
     def delete_all(self, resource: str, namespace: str | None = None, *, labels: str = "") -> None:
         """Delete every object of a kind, at once (grace period 0)."""
         query = {"gracePeriodSeconds": "0"} | ({"labelSelector": labels} if labels else {})
-        self._json("DELETE", path_of(resource, namespace), query=query)
+        answer = self.request("DELETE", path_of(resource, namespace), query=query)
+        answer.drain_conn()  # it lists them all, and nobody reads that
+        answer.release_conn()
 
     def kind_of(self, resource: str) -> str:
         """Return the kind that the API server serves under a resource."""
