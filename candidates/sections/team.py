@@ -33,3 +33,5 @@ class Deviation(Model):
     """Last day on which it counts."""
     link: Text
     """Where it is tracked."""
+    intermittent: bool = False
+    """Whether it shows in some runs only, such as a race: else its requirement fails where it passes again."""
