@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from candidates.descriptor import SlotOwners
 from clusters.kube import Json, Kube
+from fixtures.arrange.pool import Node
 from fixtures.arrange.workloads import Pod
 from fixtures.bounds import Bounds
 from fixtures.faults.base import Fault
@@ -29,6 +32,7 @@ class Played:
 
     namespace, faults_off, last_change = "ns", False, 0.0
     bounds = Bounds(max_backoff=0.1)
+    descriptor: Any = None
 
     def __init__(self, timeline: Timeline, proxy: Proxy | None, cluster: Somewhere) -> None:
         self.timeline, self.proxy, self.cluster = timeline, proxy, cluster
@@ -171,6 +175,39 @@ def test_after_the_first_so_many_others_may_pass(connection: ConnectionFaults, p
         assert len(fault.met()) == 1
         with pytest.raises(Inconclusive, match="1 requests of the candidate have met"):
             fault.met(at_least=2)
+
+
+def test_as_many_backoff_steps_are_waited_for_as_lie_between_so_many_requests(
+    played: Played, connection: ConnectionFaults, pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played.bounds = Bounds(initial_backoff=3.0, max_backoff=12.0)  # its fourth request comes after 3 + 6 + 12 s
+    waited: list[float] = []
+
+    def too_long(bound: float, expected: str, probe: Callable[[History], Any]) -> Any:  # noqa: ARG001
+        waited.append(bound)
+        raise broken(expected, "nothing", [])
+
+    monkeypatch.setattr(played, "within", too_long)
+    with connection.binding(pod).answered(429, retry_after=1) as throttled:
+        for at_least in (1, 4):
+            with pytest.raises(Inconclusive):
+                throttled.met(at_least)
+    assert waited[0] == played.bounds.wake
+    assert waited[1] > 3 + 6 + 12
+
+
+@pytest.mark.parametrize("written", ["networkslots", "networkslots/status"])
+def test_owners_of_slots_may_be_written_into_the_status(
+    played: Played, connection: ConnectionFaults, client: Client, written: str
+) -> None:
+    owners = SlotOwners(resource="example.com/v1/networkslots", list="status.owners", uid="uid", amount="slots")
+    played.descriptor = SimpleNamespace(workload=SimpleNamespace(slots=SimpleNamespace(owners=owners)))
+    path = "/apis/example.com/v1/networkslots/node-1" + "/status" * written.endswith("status")
+    with connection.slot_writes(Node("node-1", 8, cast("Scenario", played))).answered(409) as refused:
+        client.send(ask("PUT", path, b"{}"))
+        assert client.status() == 409
+        (entry,) = refused.met()
+    assert entry.data["resource"] == written
 
 
 def test_where_a_share_is_met_the_others_may_pass(connection: ConnectionFaults, pod: Pod, client: Client) -> None:
