@@ -110,7 +110,7 @@ def test_a_bind_whose_answer_comes_too_late_is_one_bind(
         pod.create()
         expect(pod).bound_to(node)
         with expect(pod).not_asked_to_be_bound():
-            late.outwaited(binder.patience)
+            late.outwaited(pod, binder.patience)
             fences.backoff()
 
     expect(pod).bindings(exactly=1)
