@@ -120,8 +120,9 @@ def test_broken_watches_lose_and_invent_nothing(
     with expect(ghost).not_asked_to_be_bound():
         later = workload.pod(gpus=8).create()
         expect(later).unscheduled("network", "gpu")
-        wide = pool.add_gpu_node(gpus=16)
+        wide = pool.add_gpu_node(gpus=16 + 8)  # for both, whoever is tried first
         expect(later).bound_to(wide)
+        fences.backoff()
 
 
 @requirement("DEP-11")

@@ -78,7 +78,10 @@ class Api:
         with self.send("GET", path) as answer:
             found = json.load(answer)
         items = {item["metadata"]["uid"]: item for item in found["items"]}
-        yield from [(uid, None) for uid in known.keys() - items.keys()]
+        gone = known.keys() - items.keys()
+        if broken("keeps-ghosts") and path.endswith("/pods"):
+            gone = {uid for uid in gone if known[uid]["spec"].get("nodeName")}
+        yield from [(uid, None) for uid in gone]
         yield from items.items()
         listed.set()
         watch = f"{path}?watch=1&resourceVersion={found['metadata']['resourceVersion']}"
@@ -355,9 +358,9 @@ class Scheduler:
         """Return the oldest Pod that may be tried, as soon as there is one."""
         while True:
             queued = [waiting for waiting in self._waiting.values() if waiting.queue in ("active", "backoff")]
-            first = min(
-                queued, key=lambda waiting: (max(waiting.ready_at, time.monotonic()), waiting.since), default=None
-            )
+            order = -1 if broken("newest-first") else 1
+            ranked = sorted(queued, key=lambda each: (max(each.ready_at, time.monotonic()), order * each.since))
+            first = next(iter(ranked), None)
             if queued and broken("doomed-first"):
                 first = min(queued, key=lambda waiting: waiting.since)
             if first and first.ready_at <= time.monotonic():

@@ -678,6 +678,12 @@ VARIANTS = (
         {"RES-5": NOT_BOUND.format("(nothing says it was tried|Insufficient)")},
     ),
     Variant(
+        "keeps-ghosts",
+        "does not forget a waiting Pod that was deleted while its watch was broken; tries the newest Pod first",
+        toy("keeps-ghosts", "newest-first"),
+        {"DEP-10": r"no binding request for Pod .*-ghost-1 after .*\nseen: +\d"},
+    ),
+    Variant(
         "retry-after-bind",
         "asks its extender to bind a Pod again when the answer does not come in time",
         toy_bound_by_extender("retry-after-bind"),
