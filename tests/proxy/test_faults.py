@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from candidates.descriptor import SlotOwners
+from candidates.sections.workload import SlotOwners
 from clusters.kube import Json, Kube
 from fixtures.arrange.pool import Node
 from fixtures.arrange.workloads import Pod
