@@ -196,15 +196,17 @@ def test_as_many_backoff_steps_are_waited_for_as_lie_between_so_many_requests(
     assert waited[1] > 3 + 6 + 12
 
 
-@pytest.mark.parametrize("written", ["networkslots", "networkslots/status"])
-def test_owners_of_slots_may_be_written_into_the_status(
-    played: Played, connection: ConnectionFaults, client: Client, written: str
+@pytest.mark.parametrize(
+    ("method", "written"), [("PUT", "networkslots"), ("PUT", "networkslots/status"), ("DELETE", "networkslots")]
+)
+def test_owners_of_slots_may_be_written_into_the_status_or_deleted(
+    played: Played, connection: ConnectionFaults, client: Client, method: str, written: str
 ) -> None:
     owners = SlotOwners(resource="example.com/v1/networkslots", list="status.owners", uid="uid", amount="slots")
     played.descriptor = SimpleNamespace(workload=SimpleNamespace(slots=SimpleNamespace(owners=owners)))
     path = "/apis/example.com/v1/networkslots/node-1" + "/status" * written.endswith("status")
     with connection.slot_writes(Node("node-1", 8, cast("Scenario", played))).answered(409) as refused:
-        client.send(ask("PUT", path, b"{}"))
+        client.send(ask(method, path, b"{}"))
         assert client.status() == 409
         (entry,) = refused.met()
     assert entry.data["resource"] == written
