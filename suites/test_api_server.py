@@ -10,10 +10,11 @@ from fixtures import Candidate, ConnectionFaults, Expect, Faults, Fences, Pool, 
 @requirement("DEP-8")
 @pytest.mark.parametrize("seconds", [0.5, 2.0])
 def test_slow_writes_cost_time_and_nothing_else(
-    pool: Pool, workload: Workload, connection: ConnectionFaults, expect: Expect, seconds: float
+    pool: Pool, workload: Workload, connection: ConnectionFaults, fences: Fences, expect: Expect, seconds: float
 ) -> None:
     """With every write answered late, each Pod that fits is bound once, no GPU is given away twice, no Pod is lost."""
     pool.add_gpu_nodes(2, gpus=4)
+    fences.nodes()  # or else the first Pods may be refused, and the last be tried first
     fitting, beyond = workload.pods(8, gpus=1), workload.pods(2, gpus=1)
 
     with connection.writes().delayed(seconds) as slow:

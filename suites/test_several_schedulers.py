@@ -20,9 +20,12 @@ from fixtures import (
 
 
 @requirement("CONF-1")
-def test_the_standby_writes_nothing(pool: Pool, workload: Workload, replicas: Replicas, expect: Expect) -> None:
+def test_the_standby_writes_nothing(
+    pool: Pool, workload: Workload, replicas: Replicas, fences: Fences, expect: Expect
+) -> None:
     """While the leader lives, refusing and binding Pods, the standby writes nothing; once it has ended, it binds."""
     node = pool.add_gpu_node(gpus=8)
+    fences.nodes()  # or else all may be refused, and a large one be tried first
     bound, refused = workload.pods(4, gpus=2), workload.pods(2, gpus=8)
 
     for pod in [*bound, *refused]:
