@@ -33,5 +33,7 @@ class Deviation(Model):
     """Last day on which it counts."""
     link: Text
     """Where it is tracked."""
+    saying: Text | None = None
+    """Words of the failure's message: another failure of the requirement is not covered. Every one is, if left out."""
     intermittent: bool = False
     """Whether it shows in some runs only, such as a race: else its requirement fails where it passes again."""
