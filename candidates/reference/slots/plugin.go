@@ -291,6 +291,10 @@ func (p *plugin) Unreserve(ctx context.Context, state framework.CycleState, pod 
 		framework.AwaitNomination(ctx, p.handle, pod, node)
 	}
 	ledger, at := p.slots.view.ledger, key{pod.UID, node}
+	if fault.Is(fault.ReleaseOnAmbiguousBind) { // also where it is seen to be bound by now
+		asked, _ := network.Asked(pod)
+		ledger.begin(node, owner(pod, asked))
+	}
 	held, ok := ledger.get(at)
 	if !ok {
 		return
