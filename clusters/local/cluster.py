@@ -224,11 +224,10 @@ class _Plane:
         self.kube = Kube(self.runner)
         self._await(self.etcd, _probe(ports.etcd, "/health", self._etcd_ca, self._etcd_client))
         self._await(self._apiserver_process, _probe(ports.apiserver, "/readyz", self.ca.cert, self._admin))
-        controllers = self._run("kube-controller-manager", self._manager_flags(ports, manager))
+        self._controllers = self._run("kube-controller-manager", self._manager_flags(ports, manager))
         equipment.set_up(self.kube)
-        kubelet = self._run("kwok", self._kwok_flags(ports, kwok))
-        self._await(kubelet, _probe(ports.kwok, "/healthz", self.ca.cert))
-        self._await(controllers, _probe(ports.manager, "/healthz", self.ca.cert))
+        self._kubelet = self._run("kwok", self._kwok_flags(ports, kwok))
+        self._await_followers()
         version: str = self.kube.request("GET", "/version").json()["gitVersion"]
         return version
 
@@ -249,15 +248,31 @@ class _Plane:
         self.until_it_answers()
 
     def restore_apiserver(self) -> None:
-        """Start it with its cache, where it was started again without.
+        """Start it with its cache, where it was started again without, and anew who follows it.
+
+        The controllers and the fake kubelet would try again after up to half a minute, and nobody make ServiceAccounts.
 
         Raises:
-            ProviderError: it does not answer.
+            ProviderError: something does not answer.
         """
-        if WITHOUT_CACHE in self._apiserver_process.argv:
-            self.stop_apiserver()
-            self._apiserver_process = self._run("kube-apiserver", self._apiserver_flags(self._ports))
-            self.until_it_answers()
+        if WITHOUT_CACHE not in self._apiserver_process.argv:
+            return
+        self.stop_apiserver()
+        for follower in (self._controllers, self._kubelet):
+            self.processes.remove(follower)
+            follower.kill()
+        self._apiserver_process = self._run("kube-apiserver", self._apiserver_flags(self._ports))
+        self.until_it_answers()
+        self._controllers = self._run("kube-controller-manager", self._controllers.argv[1:])
+        self._kubelet = self._run("kwok", self._kubelet.argv[1:])
+        try:
+            self._await_followers()
+        except (ExitedEarly, TimeoutError) as error:
+            raise ProviderError(f"the control plane does not come back: {error}") from error
+
+    def _await_followers(self) -> None:
+        self._await(self._kubelet, _probe(self._ports.kwok, "/healthz", self.ca.cert))
+        self._await(self._controllers, _probe(self._ports.manager, "/healthz", self.ca.cert))
 
     def until_it_answers(self) -> None:
         """Return once the API server is ready.
