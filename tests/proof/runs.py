@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTEST = (sys.executable, "-m", "pytest", "-v", "suites")
 # Seconds between two looks at the runs.
 TICK = 0.1
-# Seconds for one run once its cluster is up, so that none hangs for ever: far beyond what any needs (a whole one has taken
-# 1220 beside five others on two cores). Nothing is asked of what is built before.
+# Seconds for one run once its cluster is up, so that none hangs for ever: far beyond what any needs (a whole one took
+# 1220 beside five others). Nothing is asked of what is built before.
 MOST = 3600.0
 # Seconds a run gets to take down its cluster and draw its reports, once it is asked to stop.
 GRACE = 60.0
