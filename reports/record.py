@@ -598,6 +598,7 @@ class RecordWriter:
                     "findings": findings,
                     "found_in": requirement,
                     "seconds": 0.0,
+                    "waited_seconds": 0.0,
                     "bound_seconds": None,
                     "measured_seconds": None,
                     "measurements": [],

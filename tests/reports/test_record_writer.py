@@ -128,7 +128,8 @@ def test_a_planned_scenario_that_never_ran_keeps_its_requirement_open(writer: Re
 
 def test_a_finding_is_booked_where_it_belongs(writer: RecordWriter) -> None:
     found = [Finding(requirement="CAP-4", message="10 of 8 GPUs", at=1.5, entries=[7])]
-    writer.add("RES-4", good("a", findings=found, history="history/s1.jsonl", seconds=3, figures={"x_seconds": 1}))
+    shown = {"seconds": 3, "waited_seconds": 2, "figures": {"x_seconds": 1}}
+    writer.add("RES-4", good("a", findings=found, history="history/s1.jsonl", **shown))
     writer.add("RES-4", good("b"))
     assert row(writer, "RES-4").verdict is Verdict.PASS
     booked = row(writer, "CAP-4")
@@ -136,7 +137,7 @@ def test_a_finding_is_booked_where_it_belongs(writer: RecordWriter) -> None:
     (entry,) = booked.scenarios
     assert (entry.name, entry.found_in, entry.message) == ("a", "RES-4", "10 of 8 GPUs")
     assert (entry.findings, entry.history) == (found, "history/s1.jsonl")
-    assert (entry.seconds, entry.figures) == (0, {})
+    assert (entry.seconds, entry.waited_seconds, entry.figures) == (0, 0, {})
     writer.add("RES-5", good("c"))
     assert writer.finish().verdict is RunVerdict.FAILURE
 
